@@ -51,7 +51,8 @@ def generate_columns(
     """Column generation over one block from `pool`, which has to admit a plan.
 
     Each round tries the `ways` in their order, until one of them has found columns that gain more than `worth`. The
-    rounds end where none has, when a plan and the best bound are `closed`, and with `rounds` and clock.
+    rounds end where none has, when a plan and the best bound are `closed`, with `rounds` and clock, and before a
+    program that the backend fails to solve.
 
     Args:
         pool: the columns to begin with; the first `always` of them stay, of the others about `most` at most.
@@ -65,9 +66,14 @@ def generate_columns(
         always: how many.
         most: how many.
     """
-    bound, done = -np.inf, 0
+    bound, done, plan, solved = -np.inf, 0, None, pool
     while True:
-        plan = best_plan((pool,), objective)
+        try:
+            plan, solved = best_plan((pool,), objective), pool
+        except ArithmeticError:
+            if plan is None:
+                raise
+            return GeneratedColumns(solved, plan, bound, done, False)
         report(done, plan.value, bound)
         if closed(plan, bound):
             return GeneratedColumns(pool, plan, bound, done, True)

@@ -389,9 +389,13 @@ def utility_within(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) 
     else:
         best = _on_private(core, limits, tol, clock)
     met = within_limits(mechanism_of(best.lifts, best.weights), core, limits)
-    if met is None:  # the vertices are too ill conditioned for this eps: what discloses nothing is always allowed
-        best = _nothing(source, best.upper_bound)
-        met = np.ones((len(source), 1)), (0.0,) * len(limits.pairs)
+    if met is None:  # the vertices are too ill conditioned for this eps: what discloses nothing of S is always allowed
+        if limits.independent or inequalities is not None:
+            silent = np.ones((len(source), 1)), (0.0,) * len(limits.pairs)
+        else:
+            without = utility_within(joint, parse_limits([(measure, 0.0) for measure, _ in limits.pairs]), tol, clock)
+            silent = without.mechanism[used], without.leakage
+        best, met = _nothing(source, best.upper_bound), silent
     upper = min(best.upper_bound, entropy(source) * (1 + 1e-14))
     return result_of(joint.sum(axis=0), *met, upper, best.method, tol, clock)
 

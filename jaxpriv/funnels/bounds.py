@@ -60,6 +60,9 @@ def elementary_bound(problem: FunnelOrBottleneck) -> float:
     hidden = whole - low  # at least H(X|S)
     if not isinstance(problem.leakage, MutualInformation):
         gains = gains_of(problem)
+        strict = problem.leakage.worst_outcome or (gains is not None and gains.strict)
+        if strict and problem.limits_leakage and target == 0:  # Y is independent of S
+            return min(whole, hidden, silent_bound(problem.joint))
         if gains is not None:
             return elementary(gains, problem, whole)
         if problem.limits_leakage:

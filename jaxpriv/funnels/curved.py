@@ -193,7 +193,8 @@ class CurvedSet:
             while waiting and len(now.bound) + len(waiting[-1].bound) <= _BATCH:
                 now = now.with_(waiting.pop())
             looked += len(now.bound)
-            cells, q, where = self._bounded(now, level, done)
+            cells, q, where, rounded = self._bounded(now, level, done)
+            stuck = max(stuck, rounded)
             if not len(cells.bound):
                 continue
             value = xlogx(q).sum(axis=1) - (q * charge[sets[cells.owner]]).sum(axis=1)
@@ -224,8 +225,10 @@ class CurvedSet:
         promising = promising[np.sort(first)[:_COLUMNS]]
         return bound + slack, points[promising], numbers[promising]
 
-    def _bounded(self, cells: _Cells, level: float, done: np.ndarray) -> tuple[_Cells, np.ndarray, np.ndarray]:
-        """(the cells that are left with their bounds and new z, q of the optimum (N, m), its two vertices (N, 2))."""
+    def _bounded(self, cells: _Cells, level: float, done: np.ndarray) -> tuple[_Cells, np.ndarray, np.ndarray, float]:
+        """(the cells that are left with their bounds and new z, q of the optimum (N, m), its two vertices (N, 2), the
+        bound of the cells without a point that is surely within the limit: halves would have none either).
+        """
         slopes = self.curved.slopes(np.maximum(cells.near, _LEAST))
         error = 32 * _EPS * (len(self.prior) + 8) * (1.0 + np.abs(slopes).max(axis=1) + abs(level))
         over = (cells.shown @ slopes[:, :, None])[:, :, 0] - level - error[:, None]
@@ -240,7 +243,9 @@ class CurvedSet:
         values = np.where(usable, values, -np.inf).reshape(len(over), size * size)
         best = values.argmax(axis=1)
         bound = np.minimum(values[row, best], cells.bound)
-        left = np.flatnonzero(bound > done[cells.owner])
+        open_, sure = bound > done[cells.owner], (over < -2 * error[:, None]).any(axis=1)
+        rounded = float(bound[open_ & ~sure].max(initial=-np.inf))
+        left = np.flatnonzero(open_ & sure)
         first, second = np.divmod(best[left], size)
         part = share[left, first, second][:, None]
 
@@ -248,7 +253,7 @@ class CurvedSet:
             return part * ends[left, first] + (1.0 - part) * ends[left, second]
 
         remaining = cells.take(left)._replace(bound=bound[left], near=between(cells.shown))
-        return remaining, between(cells.vertices), np.stack([first, second], axis=1)
+        return remaining, between(cells.vertices), np.stack([first, second], axis=1), rounded
 
     def _estimate(self, seen: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
         """(`_share` of the rows, whether it is that but for rounding): Newton's method from above."""

@@ -15,6 +15,7 @@ what leaks little by one measure leaks little by others. The compiler of the loc
 a time limit that may be too short for it these releases are the result.
 """
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -102,6 +103,8 @@ def disclosing(source: np.ndarray, logarithms: np.ndarray, target: float) -> np.
 _FIRST_PRICES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.1, 1.4, 1.8, 2.5)
 # Rounds in a row that lower nothing, after which the search ends.
 PATIENCE = 2
+# Where X itself leaks without limit, shares of a draw that has nothing to do with X, in its place.
+_HIDDEN = (1e-15, 1e-12, 1e-8, 1e-4, 1e-2)
 # Steps after which the starts of a round are releases, too: where all of them converge to one, the linear program has
 # the posteriors on the way to choose from.
 _EARLY = 10
@@ -151,8 +154,8 @@ def _planned(problem: FunnelOrBottleneck, mechanisms: list[np.ndarray]) -> np.nd
     source, measure, whole = problem.reduction.source, problem.leakage, whole_block(problem.core)
     pool = pool_of(whole, np.vstack([measure_of(mechanism, source)[0] for mechanism in mechanisms]))
     if not isinstance(measure, MutualInformation):
-        leaks = measure.outcomes(whole.conditional @ pool.posteriors.T, whole.prior)
-        pool = replace(pool, a=np.asarray(leaks))
+        leaks = np.asarray(measure.outcomes(whole.conditional @ pool.posteriors.T, whole.prior))
+        pool = replace(pool, a=leaks).take(np.flatnonzero(np.isfinite(leaks)))
     form = "side" if problem.limits_leakage else problem.form
     objective = Objective(problem.minimises_leakage, form, problem.target)
     weights = best_plan((pool,), objective).weights[0]
@@ -358,10 +361,14 @@ class AlongTheHull(_FromStarts):
         def add(mechanism: np.ndarray) -> None:
             value = np.asarray(exact_values((measure,), problem.core, mechanism)[0])
             leak = float(value if whole else measure.outer_inverse(value))
-            pool.append(float(disclosed(source, mechanism)), sign * leak, mechanism)
+            if np.isfinite(leak):
+                pool.append(float(disclosed(source, mechanism)), sign * leak, mechanism)
 
         for mechanism in (np.ones((symbols, 1)), np.eye(symbols)):
             add(mechanism)
+        if len(pool.costs) == 1:  # X itself leaks without limit
+            for share in _HIDDEN:
+                add((1.0 - share) * np.eye(symbols) + share * source)
         if goal.start is not None:
             add(goal.start)
         crossing = pool.crossing(target)
@@ -417,8 +424,9 @@ class AlongTheHull(_FromStarts):
                 pool.add(landing, sign)
                 steps, starts = steps + int(np.max(np.asarray(landing.steps))), np.asarray(landing.log_mechanism)
             if linear:
-                add(_planned(problem, pool.mechanisms[planned:]))
-                planned = len(pool.mechanisms) - 1
+                with contextlib.suppress(ArithmeticError):  # of finite leakage the posteriors may not reach the target
+                    add(_planned(problem, pool.mechanisms[planned:]))
+                    planned = len(pool.mechanisms) - 1
             crossing = pool.crossing(target)
             cost = pool.height(crossing, 0.0)
             disclosure = pool.height(crossing, -1.0) - cost

@@ -17,7 +17,15 @@ from jaxpriv.funnels.atoms.perfect import perfect_release, vertices_of
 from jaxpriv.funnels.bounds import contraction_proofs, elementary_bound, proved_value
 from jaxpriv.funnels.gains import gains_of
 from jaxpriv.funnels.pricing import blocks_of, exact_pricer
-from jaxpriv.funnels.solution import NOTHING, FunnelGoal, FunnelSolution, PosteriorMeasure, Proof, measure_of
+from jaxpriv.funnels.solution import (
+    NOTHING,
+    FunnelGoal,
+    FunnelSolution,
+    PosteriorMeasure,
+    Proof,
+    measure_of,
+    measuring_error,
+)
 from jaxpriv.funnels.worst import limit_bound
 from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelOrBottleneck, FunnelProblem, whole_entropy
@@ -30,6 +38,8 @@ _EPS = float(np.finfo(np.float64).eps)
 _CONTRADICTION = 1e-9
 # A share of one symbol this small repairs rounding; what misses its target by more is mixed with X as a whole.
 _SMALL_SHARE = 1e-3
+# The share of a draw that has nothing to do with X, where X itself leaks without limit.
+_UNSHOWN = 1e-6
 # A measure that averages to something else than P_X by more than this is no release.
 _WRONG_MEAN = 1e-6
 
@@ -151,7 +161,7 @@ def measured(problem: FunnelOrBottleneck, mechanism: np.ndarray) -> tuple[Interv
     # Unused outputs change nothing: widths in steps of 16 leave few programs to compile.
     padded = np.pad(mechanism, ((0, 0), (0, -mechanism.shape[1] % 16)))
     value = evaluate(problem.leakage, problem.joint, padded).value
-    error = 64.0 * _EPS * sum(mechanism.shape) * (1.0 + abs(value)) if math.isfinite(value) else 0.0
+    error = measuring_error(len(mechanism), mechanism.shape[1], value) if math.isfinite(value) else 0.0
     return disclosure, (max(0.0, value - error), value, value + error)
 
 
@@ -165,7 +175,7 @@ def _nothing(problem: FunnelOrBottleneck) -> Interval:
 def _nothing_rounded(problem: FunnelOrBottleneck) -> float:
     """What mechanisms that leak as little as a constant Y may be measured to leak, with |X| + 1 outputs."""
     gains = gains_of(problem)
-    if gains is None or gains.curved is not None:
+    if isinstance(problem.leakage, MutualInformation) or (gains is not None and gains.strict):
         return 0.0
     low, value, high = _nothing(problem)
     return value + 4.0 * (high - low)  # twice as many terms in every sum, and the rounding of the entries themselves
@@ -180,8 +190,7 @@ def _meet(problem: FunnelOrBottleneck, mechanism: np.ndarray) -> tuple[Interval,
     of_leakage, floor, target, most = limit
     over = missed(limit, disclosure, leakage)
     if problem.leakage.worst_outcome and (floor or over > _CONTRADICTION):
-        # A mixture with X leaks as much as X, and one with an output of its own no less than before.
-        if over > _CONTRADICTION:
+        if over > 0:  # a mixture with X leaks as much as X
             mechanism = _identity(problem) if floor else np.ones((len(mechanism), 1))
             disclosure, leakage = measured(problem, mechanism)
         return disclosure, leakage, mechanism
@@ -231,25 +240,28 @@ def _disclosing_more(
     outputs, prior = joint @ mechanism, joint.sum(axis=1)
     lift = _log_ratio(outputs, prior[:, None] * outputs.sum(axis=0))
     slope = (joint * (_log_ratio(joint, prior[:, None] * source) - lift @ mechanism.T)).sum(axis=0)
-    raised = int(np.argmax(slope))
-    if slope[raised] > 0 and missing < _SMALL_SHARE * slope[raised]:
+    raised, identity = int(np.argmax(slope)), _identity(problem)
+    shown = identity
+    if math.isinf(measured(problem, identity)[1][1]):  # so may a symbol alone leak
+        shown = (1 - _UNSHOWN) * identity + _UNSHOWN * (source @ identity)
+        above -= measured(problem, identity)[0][0] - measured(problem, shown)[0][0]
+    elif slope[raised] > 0 and missing < _SMALL_SHARE * slope[raised]:
         extra = np.zeros((len(source), 1))
         extra[raised] = missing / slope[raised]
         return np.hstack([(1 - extra) * mechanism, extra])
     share = min(1.0, missing / above + 2 * _EPS) if above > 0 else 1.0
-    identity = _identity(problem)
-    return np.hstack([(1 - share) * mechanism, share * identity]) if share < 1 else identity
+    return np.hstack([(1 - share) * mechanism, share * shown]) if share < 1 else identity
 
 
 def _disclosing_less(problem: FunnelOrBottleneck, mechanism: np.ndarray, share: float) -> np.ndarray:
     """`mechanism` with probability 1 - `share`: both numbers fall by at least that factor (they are convex).
 
     Otherwise a draw of Y that has nothing to do with X (no further output), which moves every posterior towards P_S,
-    or, where the share is larger, an output of its own (averages fall by just that factor).
+    or, where an average is limited and the share is larger, an output of its own (it falls by just that factor).
     """
     if share >= 1:
         return np.ones((len(mechanism), 1))
-    if share < _SMALL_SHARE**2:
+    if share < _SMALL_SHARE**2 or problem.leakage.worst_outcome:
         return (1 - share) * mechanism + share * (problem.joint.sum(axis=0) @ mechanism)
     return np.hstack([(1 - share) * mechanism, np.full((len(mechanism), 1), share)])
 
@@ -287,14 +299,15 @@ def closed_form(problem: FunnelOrBottleneck) -> PosteriorMeasure | None:
                 f"{form} is below what is leaked when nothing is released", {form: target, "least": floor}
             )
         _, leakage = measured(problem, _identity(problem))
-        return everything if leakage[2] <= target else None
+        return everything if leakage[2] <= limit_of(problem)[2] else None
     # The more is asked for the more is disclosed, but for a price of what a bottleneck discloses.
     least, most = nothing, everything
     if form == "multiplier" and not problem.minimises_leakage:
         least, most = most, least
     if target == 0:
         return least
-    if form == "disclosure":
+    gains = gains_of(problem)
+    if form == "disclosure" and not (problem.leakage.worst_outcome or (gains is not None and gains.curved is not None)):
         return most if target >= whole_entropy(problem.joint) * (1 - 1e-15) else None
     steep = form == "multiplier" and target >= 1 and isinstance(problem.leakage, MutualInformation)
     return most if steep else None

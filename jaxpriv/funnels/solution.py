@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 NOTHING = 1e-20
 
 
+def measuring_error(symbols: int, outputs: int, value: float) -> float:
+    """What rounding may change of a measure that is evaluated at a mechanism of so many symbols and outputs."""
+    return 64.0 * float(np.finfo(np.float64).eps) * (symbols + outputs) * (1.0 + abs(value))
+
+
 @dataclass(frozen=True)
 class FunnelGoal:
     """When to stop: a proved gap of at most `tol` nats, `max_steps` rounds (None: the solver's own limit), or when the

@@ -21,7 +21,7 @@ from jaxpriv._runtime.clock import Clock
 from jaxpriv.errors import InputError
 from jaxpriv.extremal.utility import MaximumUtility, parse_limits, utility_within
 from jaxpriv.funnels.curved import CurvedSet
-from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
+from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of, measuring_error
 from jaxpriv.leakage import Lift, evaluate
 from jaxpriv.problems.funnel import FunnelOrBottleneck, FunnelProblem, whole_entropy
 
@@ -49,8 +49,13 @@ class PosteriorLimit(AbstractFunnelSolver):
         if not (isinstance(problem, FunnelProblem) and problem.leakage.worst_outcome):
             raise InputError(f"solver: {type(problem.leakage).__name__} is no limit on every posterior")
         if problem.limits_leakage:
-            best = _utility(problem, goal.clock)(problem.target, 0.5 * goal.tol)
-            return _measure(problem, best, best.upper_bound, 1)
+            utility, limit, steps = _utility(problem, goal.clock), problem.target, 1
+            rounding = 4.0 * measuring_error(len(problem.reduction.source), 1, 0.0)
+            best = widest = utility(max(limit, rounding) if limit > 0 else 0.0, 0.5 * goal.tol)
+            if 0 < 0.1 * goal.tol * limit < rounding:  # what is measured of a release of that limit is above it
+                within = [utility(inner, 0.5 * goal.tol) for inner in {0.0, max(limit - rounding, 0.0)}]
+                best, steps = max(within, key=lambda utility: utility.value), 1 + len(within)
+            return _measure(problem, best, widest.upper_bound, steps)
         low, best, steps = _least_limit(problem, goal)
         return _measure(problem, best, low, steps)
 
@@ -90,13 +95,15 @@ class _Bracket:
     """Limits on both sides of the least one within which R can be disclosed.
 
     Attributes:
-        target, tol: R, and how close the sides are to be.
+        asked: R.
+        target, tol: R and the rounding of what is measured, and how close the sides are to be.
         high, best: a limit that is enough, and the release within it.
         low: one that is presumed too small; `proved`: one that is proved so.
         side: to which side of the chord the next cut leans: away from the end that has moved last.
         below, step: where a proof is sought, and how far below that the next one is; `below` < 0: nowhere.
     """
 
+    asked: float
     target: float
     tol: float
     high: float
@@ -136,7 +143,7 @@ class _Bracket:
             return self.below > self.proved.limit
         else:
             self.low, self.side = _TooSmall(cut, utility.value), 1.0
-            self.proved = self.low if utility.upper_bound < self.target else self.proved
+            self.proved = self.low if utility.upper_bound < self.asked else self.proved
         return True
 
 
@@ -144,7 +151,7 @@ def _least_limit(problem: FunnelProblem, goal: FunnelGoal) -> tuple[float, Maxim
     """(a limit that is too small, the release within one that is not, steps)."""
     fine, clock, most = max(_FINE * goal.tol, _FINEST), goal.clock, whole_entropy(problem.joint)
     # What is measured may be below what was computed.
-    target = min(problem.target + 8 * _EPS * sum(problem.joint.shape) * (1.0 + most), most)
+    target = min(problem.target + 64 * _EPS * sum(problem.joint.shape) * (1.0 + most), most)
 
     utility = _utility(problem, clock)
 
@@ -155,12 +162,13 @@ def _least_limit(problem: FunnelProblem, goal: FunnelGoal) -> tuple[float, Maxim
     if best.value >= target:
         return 0.0, best, 1
     nothing = _TooSmall(0.0, best.value)
-    high = min(evaluate(problem.leakage, problem.joint, np.eye(problem.joint.shape[1])).value, _FIRST)
-    ends, steps = _Bracket(target, goal.tol, high, at(high), nothing, nothing, step=0.4 * goal.tol), 2
-    while ends.best.value < target and ends.high < _MOST and not clock.expired():
+    largest = min(evaluate(problem.leakage, problem.joint, np.eye(problem.joint.shape[1])).value, _MOST)
+    high, asked = min(largest, _FIRST), problem.target
+    ends, steps = _Bracket(asked, target, goal.tol, high, at(high), nothing, nothing, step=0.4 * goal.tol), 2
+    while ends.best.value < target and ends.high < largest and not clock.expired():
         ends.low = _TooSmall(ends.high, ends.best.value)
-        ends.proved = ends.low if ends.best.upper_bound < target else ends.proved
-        ends.high, steps = min(2 * ends.high, _MOST), steps + 1
+        ends.proved = ends.low if ends.best.upper_bound < asked else ends.proved
+        ends.high, steps = min(2 * ends.high, largest), steps + 1
         ends.best = at(ends.high)
     going = True
     while going and steps < _STEPS and not clock.expired() and not (ends.close and ends.proved == ends.low):

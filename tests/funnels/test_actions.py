@@ -169,6 +169,13 @@ def test_a_budget_that_allows_no_better_guess_is_met():
         jp.solve(jp.FunnelProblem(joint, leakage_budget=least - 1e-3, leakage=GUESS))
 
 
+@pytest.mark.parametrize("budget", [0.0, 1e-17])
+def test_a_budget_of_nothing_is_met_by_x_where_s_is_independent_of_it_but_for_rounding(budget):
+    joint = np.outer([0.6, 0.4], [0.1, 0.9])
+    asked = jp.FunnelProblem(joint, leakage_budget=budget, leakage=leakage.FInformation(leakage.TotalVariation()))
+    assert proved(asked).value == pytest.approx(entropy_of(joint), abs=1e-9)
+
+
 def test_symbols_without_mass_rare_ones_and_equal_ones_change_nothing():
     joint = drawn_joint(15, 3, 5)
     target = 0.8 * entropy_of(joint)

@@ -95,6 +95,18 @@ def test_without_leakage_all_smooth_measures_have_one_optimum(name):
     assert found.value == pytest.approx(most_told(source, vertices), abs=1e-6)
 
 
+def test_without_leakage_a_function_of_x_hides_what_the_classes_hide():
+    joint = np.array([[0.2, 0.3, 0.0], [0.0, 0.0, 0.5]])
+    found = proved(jp.FunnelProblem(joint, leakage=leakage.Arimoto(2.0), leakage_budget=0.0))
+    assert found.value == pytest.approx(entropy_of(joint) - np.log(2.0), abs=1e-9)
+
+
+def test_all_of_x_is_disclosed_by_x_itself_alone():
+    joint, measure = drawn_joint(0, 2, 3, 0.15), MEASURES["hellinger"]
+    found = proved(jp.FunnelProblem(joint, leakage=measure, disclosure=entropy_of(joint)))
+    assert found.value == pytest.approx(value_of(measure, joint, np.eye(3)), abs=1e-6)
+
+
 @pytest.mark.parametrize("measure", [leakage.FInformation(leakage.KullbackLeibler()), leakage.Sibson(1.0)], ids=str)
 def test_mutual_information_under_another_name_has_its_funnel(measure):
     joint = drawn_joint(5, 3, 5)
@@ -112,6 +124,24 @@ def test_a_measure_that_x_leaks_without_limit_is_left_to_the_local_method():
     measure = leakage.FInformation(leakage.ReverseKullbackLeibler())
     found = jp.solve(jp.FunnelProblem(joint / joint.sum(), leakage=measure, leakage_budget=0.05), time_limit=1e-9)
     assert found.solver != "vertex-generation"
+
+
+@pytest.mark.parametrize("form", ["disclosure", "multiplier"])
+def test_what_leaks_without_limit_is_left_out_of_the_local_search(form):
+    """Of S = X, X itself leaks infinitely much, and so does each symbol alone; inner posteriors do not."""
+    source, measure = np.array([0.3, 0.7]), leakage.FInformation(leakage.ReverseKullbackLeibler())
+    found = jp.solve(jp.FunnelProblem(np.diag(source), leakage=measure, **{form: 0.4}))
+    some = np.geomspace(1e-6, 0.5, 200)
+    some = np.concatenate([some, 1.0 - some])
+    rows = np.stack(np.meshgrid(some, some), axis=-1).reshape(-1, 2)  # P(first output | x)
+    outputs = source * np.stack([rows, 1.0 - rows], axis=1)  # (N, y, x)
+    product = source * outputs.sum(axis=2, keepdims=True)
+    lifts = np.log(outputs / product)
+    told, leaked = (outputs * lifts).sum(axis=(1, 2)), -(product * lifts).sum(axis=(1, 2))
+    values = leaked[told >= 0.4] if form == "disclosure" else leaked - 0.4 * told
+    assert found.lower_bound <= found.value <= values.min() + 1e-4
+    assert np.isfinite(found.value)
+    assert form != "disclosure" or found.disclosure >= 0.4
 
 
 def test_powers_of_a_large_order_do_not_overflow():

@@ -84,6 +84,12 @@ def test_perfect_privacy_of_a_binary_s_is_the_monotone_transport():
     assert_allclose(found.posteriors @ block.conditional.T, np.tile(block.prior, (len(found.weights), 1)))
 
 
+def test_perfect_privacy_of_a_rare_value_of_s_is_proved():
+    (block,) = blocks_of(np.array([[8.0e-11, 7.1e-10, 9.6e-10], [0.28, 0.50, 0.22 - 1.75e-9]]))
+    found = perfect_release(block)
+    assert 0.1 < found.value <= found.bound <= found.value + 1e-9
+
+
 @pytest.mark.parametrize("shape", [(2, 6), (3, 7), (4, 8)])
 def test_what_is_told_without_leakage_is_below_the_elementary_bound(shape):
     for seed in range(4):

@@ -172,6 +172,32 @@ def test_no_leakage_is_found_where_it_is_enough():
     assert proved(jp.FunnelProblem(drawn_joint(9, 3, 8), disclosure=0.05, leakage=leakage.MaxLift())).value <= 1e-6
 
 
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda one: type(one).__name__)
+def test_what_is_independent_of_s_is_disclosed_within_the_smallest_budgets(measure):
+    joint = drawn_joint(3, 2, 4)
+    best = most_told(source_of(joint), mixtures_at(joint[0].sum(), conditional_of(joint)[0]))
+    for budget in (0.0, 1e-12):
+        found = jp.solve(jp.FunnelProblem(joint, leakage_budget=budget, leakage=measure))
+        assert best - 1e-9 <= found.value <= found.upper_bound
+    none = proved(jp.FunnelProblem(joint, leakage_budget=0.0, leakage=measure))
+    assert none.value == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("measure", [leakage.Lift(), leakage.RelativeEntropyPrivacy()], ids=lambda one: one.label)
+def test_all_of_x_is_disclosed_by_x_itself_alone(measure):
+    joint = drawn_joint(8, 3, 4)
+    found = jp.solve(jp.FunnelProblem(joint, disclosure=entropy_of(joint), leakage=measure))
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(value_of(measure, joint, np.eye(4)), abs=1e-6)
+
+
+def test_a_search_ends_where_rounding_alone_lets_posteriors_in():
+    """S has a value of mass 1e-9: a limit of 1e-9 is met by a wide set of posteriors, but for rounding."""
+    joint = np.array([[8.0e-11, 7.1e-10, 9.6e-10], [0.28, 0.50, 0.22]])
+    found = jp.solve(jp.FunnelProblem(joint / joint.sum(), leakage_budget=8.6e-10, leakage=SMOOTH[1]))
+    assert found.gap <= 1e-3
+
+
 def test_what_is_no_funnel_of_a_worst_outcome_is_named():
     joint = drawn_joint(9, 3, 5)
     neighbours = np.ones((3, 3), dtype=bool)

@@ -208,7 +208,8 @@ class VertexProgram:
         if problem.form == "disclosure":
             return Objective(True, "disclosure", min(target + error, most), **steepest)
         if problem.limits_leakage:
-            limit = max((gains.inner(target) - worth.base) / worth.unit - error, 0.0)
+            constant = float(worth.cost(self.source[None])[0])  # 0 but for rounding
+            limit = max((gains.inner(target) - worth.base) / worth.unit - error, constant)
             return Objective(True, "side", limit, **steepest)
         return Objective(True, "multiplier", target / (worth.unit * gains.rate), **steepest)
 

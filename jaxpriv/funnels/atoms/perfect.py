@@ -77,7 +77,7 @@ def _values(source: np.ndarray, symbols: np.ndarray, shares: np.ndarray) -> np.n
 
 
 def _pairs(block: Component) -> Vertices:
-    """Binary S: a symbol below P(s) mixed with one above it, and the symbols that show P_S alone.
+    """Binary S, s the rarer value: a symbol below P(s) mixed with one above it, and the symbols that show P_S alone.
 
     Symbols that show P_S but for rounding are taken to show it: with others of that kind every mixture of them is
     between them, with a symbol that differs from P_S by d the rounding over d is the share that it may have.
@@ -86,8 +86,9 @@ def _pairs(block: Component) -> Vertices:
     1/u and 1/v has mass f (u + v) and lowers I(X;Y) by f k(u, v), k = (u + v) ln(u + v) - u ln u - v ln v; since
     d2k/du dv = 1/(u + v) > 0 the best one is monotone: the greatest difference below goes with the least one above.
     """
-    source, level = block.source, block.prior[1]
-    apart = block.conditional[1] - level
+    source, rarer = block.source, int(block.prior.argmin())
+    level = block.prior[rarer]
+    apart = block.conditional[rarer] - level
     rounding = _ROUNDED * level
     apart[np.abs(apart) <= rounding] = 0.0
     low, high, alone = np.flatnonzero(apart < 0), np.flatnonzero(apart > 0), np.flatnonzero(apart == 0)

@@ -249,10 +249,11 @@ def descended(lagrangian: Lagrangian, points: np.ndarray) -> np.ndarray:
     best = lagrangian.at(points)
     for _ in range(_STEPS):
         plane = shape.gradient(np.maximum(points @ symbols, 1e-300))[0]
-        trial = (1 + lam * length) * logs + length * (prices - plane @ symbols.T)
-        trial -= trial.max(axis=1, keepdims=True)
-        trial -= np.log(np.exp(trial).sum(axis=1, keepdims=True))
-        value = lagrangian.at(np.exp(trial))
+        with np.errstate(over="ignore", invalid="ignore"):  # a step that is no number lowers nothing
+            trial = (1 + lam * length) * logs + length * (prices - plane @ symbols.T)
+            trial -= trial.max(axis=1, keepdims=True)
+            trial -= np.log(np.exp(trial).sum(axis=1, keepdims=True))
+            value = lagrangian.at(np.exp(trial))
         lower = (value <= best)[:, None]
         logs, best = np.where(lower, trial, logs), np.minimum(value, best)
         points, length = np.exp(logs), np.where(lower, length, 0.5 * length)
