@@ -7,7 +7,7 @@ so under `jit` only shapes and dtypes are checked. The overloads have that in th
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -295,6 +295,12 @@ def listed(value: object, name: str) -> list[Any]:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable) or scalar_array:
         raise InputError(f"{name} must be a sequence, not {type(value).__name__}")
     return list(value)
+
+
+def by_column(value: object, name: str) -> None:
+    """`InputError` for what is neither a mapping nor None."""
+    if not isinstance(value, Mapping | None):
+        raise InputError(f"{name} must be a mapping from columns, not {type(value).__name__}")
 
 
 def texts(value: object, name: str) -> list[str]:

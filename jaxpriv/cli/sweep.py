@@ -45,7 +45,7 @@ def sweep(
         _output.deliver(record, json, _plan_text(record))
         return
     record = done.record
-    _output.deliver(record, json, _text(record))
+    _output.deliver(record, json, _output.aligned(done.lines))
     if done.failures:
         number, why = next(iter(done.failures.items()))
         raise ResourceError(
@@ -62,18 +62,6 @@ def sweep(
             f"{record['unproved']} problems are not certified to their tolerances, {record['refused']} were refused; "
             "all rows are written, with their intervals and the reasons (column notes)"
         )
-
-
-def _text(record: JsonRecord) -> str:
-    chunks = record["chunks"]
-    lines = {
-        "problems": f"{record['done']} of {record['problems']} done",
-        **{name.replace("_", " "): str(count) for name, count in record["statuses"].items()},
-        "worst gap": "none" if record["worst_gap"] is None else _output.upper(record["worst_gap"], 2),
-        "chunks": f"{chunks['total']}, {chunks['new']} of them new, {chunks['redone']} redone",
-        "folder": str(record["folder"]),
-    }
-    return _output.aligned(lines)
 
 
 def _plan_record(planned: "jp.sweeps.Sweep") -> dict[str, object]:

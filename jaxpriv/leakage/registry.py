@@ -76,8 +76,8 @@ def forms_of(name: str) -> tuple[str, ...]:
 
     Raises `InputError` for an unknown name; the message lists the known ones.
     """
-    if name not in _ENTRIES:
-        raise InputError(f"unknown leakage measure; known: {', '.join(NAMES)}{near(name, NAMES)}")
+    if not isinstance(name, str) or name not in _ENTRIES:
+        raise InputError(f"unknown leakage measure; known: {', '.join(NAMES)}{near(str(name), NAMES)}")
     return tuple(_ENTRIES[name].forms)
 
 
@@ -121,7 +121,7 @@ def by_name(
     forms = forms_of(name)
     entry = _ENTRIES[name]
     chosen = forms[0] if form is None else form
-    if chosen not in forms:
+    if not isinstance(chosen, str) or chosen not in forms:
         raise InputError(f"{name} has no form {chosen!r}; it has: {', '.join(forms)}")
     given = {"order": order, "divergence": divergence, "gamma": gamma, "neighbours": neighbours}
     parameters = {key: value for key, value in given.items() if value is not None}

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._runtime.validation import instance, mechanism_array
+from jaxpriv._runtime.validation import instance, listed, mechanism_array
 from jaxpriv.data.datasets import Dataset
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import by_name
@@ -16,6 +16,7 @@ from jaxpriv.release.matching import counts_by_design, counts_by_symbols, releas
 from jaxpriv.release.mechanism import MADE_BY_FIT, Evidence, Mechanism
 from jaxpriv.statistics.audit import MechanismAudit, audit_mechanism, conformity
 from jaxpriv.statistics.tables import CountedTable, Quantiles, Rule, Source, columns_of, count_table
+from jaxpriv.statistics.tables.readers import row_text
 
 _PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
 
@@ -79,9 +80,19 @@ def audit_design(
     Raises:
         InputError: as `audit_mechanism`; records that the design has no class or symbol for; an order without a table,
             or that does not name records, none twice; further designs of other symbols, or that look at earlier draws
-            themselves; a certificate of another design, of the least distortion, or without a gap.
+            themselves, or records that one of the designs suppresses; a certificate of another design, of the least
+            distortion, or without a gap.
     """
     instance(design, "design", Mechanism, hint=MADE_BY_FIT)
+    again = listed(again, "again")
+    draws = [_draws(draw, design, k) for k, draw in enumerate(again)]
+    if again and any(draw.unseen == "suppress" for draw in (design, *again)):
+        unknown = np.flatnonzero(design.unknown(design.codebook.encode_useful(source)))
+        if unknown.size:
+            raise InputError(
+                f"again: {row_text(unknown[0])} has no symbol (such rows: {unknown.size}), and a design suppresses it "
+                "by a symbol of its own release: the draws for it are not those of one symbol; leave these rows out"
+            )
     records = counts_by_design(source, design)
     statements = [_PRIVATE_ALPHABET]
     if design.earlier is not None:
@@ -93,7 +104,7 @@ def audit_design(
     # What is given twice is an error of the call.
     audit = audit_mechanism(
         design.all_drawn(),
-        again=[_draws(draw, design, k) for k, draw in enumerate(again)],
+        again=draws,
         **arguments,
         **cast("dict[str, Any]", options),
     )
@@ -155,6 +166,7 @@ def audit_mapping(
 
 def _draws(second: Mechanism, design: Mechanism, place: int) -> np.ndarray:
     """P(y|x) of a further design, on the symbols of the first."""
+    instance(second, f"again[{place}]", Mechanism, hint=MADE_BY_FIT)
     first, other = ((file.codebook.fingerprint.tolist(), file.useful.tolist()) for file in (design, second))
     if first != other:
         raise InputError(f"again[{place}] has other useful columns, classes or symbols than the design")

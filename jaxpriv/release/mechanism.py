@@ -59,7 +59,7 @@ def combined(codes: np.ndarray, labels: Sequence[tuple[str, ...]], mark: str = "
 
 def rule_for(of_design: str, unseen: str | None) -> str:
     """The rule for unseen combinations: that of a mechanism or, where it is given, another one."""
-    if unseen is not None and unseen not in UNSEEN:
+    if not (unseen is None or (isinstance(unseen, str) and unseen in UNSEEN)):
         raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
     return of_design if unseen is None else unseen
 

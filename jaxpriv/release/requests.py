@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
-from jaxpriv._runtime.validation import scalar
+from jaxpriv._runtime.validation import by_column, flag, scalar
 from jaxpriv.statistics.tables import Codebook, Rule, Source
 from jaxpriv.statistics.tables.rules import Prices
 
@@ -41,7 +41,10 @@ class TableRequest:
     progress: ProgressLike = None
 
     def started(self) -> Clock:
-        """The clock of the work, which begins now; `InputError` for a tolerance that is none."""
+        """The clock of the work, which begins now; `InputError` for rules, prices or a tolerance that are none."""
+        for name in ("rules", "distortion", "weights"):
+            by_column(getattr(self, name), name)
+        flag(self.sparse, "sparse")
         scalar(self.tol, "tol", low=0.0, open_low=True)
         return clock_of(self.time_limit, self.progress)
 

@@ -63,6 +63,7 @@ from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
 from jaxpriv.solving.loops import Ahead, RunResult, run, seconds_of
 from jaxpriv.solving.tight_limits import at_least_value, feasible_at_least, independent_vertex, solve_without_slack
+from jaxpriv.verifier.claims import upper
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
 # will do, and one further inside costs more steps. A choice.
@@ -688,10 +689,11 @@ def check_limits(problem: DistortionProblem, limits: Limits) -> tuple[bool, ...]
             form = problem.form
             asked = i == 0 and form.limits_leakage
             name = form.name if asked else f"limits[{i - form.limits_leakage}]"
+            stated = upper(least, 9)  # rounded down it would be refused as well
             raise InfeasibleError(
-                f"{name} {value:.6g} on {type(measure).__name__} is below {least:.6g}, "
+                f"{name} {value:.9g} on {type(measure).__name__} is below {stated}, "
                 "which is what a release that ignores the data leaks: write "
-                f"{f'{name}={least:.6g}' if asked else 'that'} or more",
+                f"{f'{name}={stated}' if asked else 'that'} or more",
                 {"bound": least, "allowed": value, "multipliers": []},
             )
         if not math.isinf(value):

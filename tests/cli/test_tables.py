@@ -167,6 +167,9 @@ def test_rare_classes_and_survey_weights(tmp_path):
     printed(line, "town=categories:5 --survey-weight w")
     with np.load("joint.npz") as arrays:
         assert_allclose(arrays["joint"] * 122, [[60, 20, 1], [20, 20, 1]], rtol=1e-12)
+    np.savez("mechanism.npz", mechanism=np.full((3, 2), 0.5))
+    mistaken("audit mechanism.npz --counts joint.npz", "--counts: the joint of joint.npz is not that of its counts")
+    printed("audit mechanism.npz --joint joint.npz --bootstrap 0")
     mistaken(f"{line} town=categories:x", "--bins")
     mistaken(f"{line} town=categories:5 --survey-weight town", "--survey-weight: column 'town'")
 

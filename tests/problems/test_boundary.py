@@ -1,6 +1,7 @@
 """Budgets at, next to and beyond the ends; alphabets of one symbol; masses next to nothing."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -225,3 +226,17 @@ def test_a_budget_of_next_to_no_slack_is_not_called_infeasible():
     solution = jp.solve(problem)
     assert solution.status == "not_certified"
     assert solution.lower_bound <= np.log(4)
+
+
+def test_the_limit_that_a_refusal_names_is_met():
+    """To as many digits as it is shown it was below the least one, and was refused with the same number."""
+    joint = np.full((3, 3), 0.1) + np.diag([1 / 30] * 3)
+    measure = jp.leakage.by_name("correct-guess")  # at least 1/3
+    table = 1.0 - np.eye(3)
+    with raised(
+        jp.InfeasibleError, r"^leakage_budget 0.333333 on CorrectGuess is below \S+, .* leakage_budget="
+    ) as caught:
+        jp.solve(stated(joint / joint.sum(), table, leakage=measure, leakage_budget=0.333333))
+    named = re.search(r"write leakage_budget=(\S+) or more", str(caught.value))
+    met = jp.solve(stated(joint / joint.sum(), table, leakage=measure, leakage_budget=float(named.group(1))))
+    assert met.status == "optimal"

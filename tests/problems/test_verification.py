@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -93,7 +94,13 @@ def test_an_honest_solution_is_confirmed(name):
     assert found.valid
     assert found.agrees, found.message
     assert found.gap <= 1e-6 + 1e-9
-    assert "The stored numbers agree." in found.message
+    stated = re.fullmatch(
+        r"The optimum lies in \[(\S+), (\S+)\]: the gap is at most (\S+)\. The stored numbers agree\.", found.message
+    )
+    assert stated is not None, found.message
+    low, high, gap = map(float, stated.groups())  # rounded outwards
+    assert low <= found.lower_bound <= found.upper_bound <= high
+    assert gap >= found.gap
     assert solution.verify(problem).lower_bound == found.lower_bound
 
 

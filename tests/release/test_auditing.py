@@ -136,6 +136,21 @@ def test_suppressed_records_do_not_make_a_release_suspect(tmp_path, table):
     assert found.conformity.tail > 0.01
 
 
+def test_draws_of_suppressed_records_are_not_audited_together(table):
+    """Each design draws a symbol of its own for them: pairs that no symbol has tell that a record was suppressed."""
+    old = (table["age"] > 50) & (table["town"] == "north")
+    younger = {name: values[~old] for name, values in table.items()}
+    kinds = {rule: fit(younger, **COLUMNS, budget=0.15, unseen=rule).mechanism for rule in ("suppress", "nearest")}
+    for first, second in (("suppress", "nearest"), ("nearest", "suppress"), ("suppress", "suppress")):
+        with refused("^again: row"):
+            audit_design(table, kinds[first], again=[kinds[second]], **QUICK)
+    assert audit_design(table, kinds["nearest"], again=[kinds["nearest"]], **QUICK).assumptions.records == len(old)
+    audited = audit_design(younger, kinds["suppress"], again=[kinds["nearest"]], **QUICK)
+    assert audited.rows[0].fitted > audit_design(younger, kinds["suppress"], **QUICK).rows[0].fitted
+    with refused(r"^again\[0\] must be of type Mechanism"):
+        audit_design(table, kinds["nearest"], again=[3], **QUICK)
+
+
 def test_the_records_of_a_black_box(table):
     rules = {"age": Quantiles(3)}
     data, chosen = count_pairs(table, ["income"], ["town"])

@@ -66,6 +66,8 @@ def test_every_row_is_proved_by_what_is_stored_beside_it(done):
         assert alone.lower_bound <= row["value"]
     assert jp.certify(done.problem(7), done.solution(7)).valid
     assert (done.folder / "table.parquet").exists()
+    assert str(done).startswith("Sweep\n  problems   12 of 12 done\n  optimal    12\n  worst gap  ")
+    assert len(repr(done)) < 400
     with refused("problem 12 is not in the study"):
         done.solution(12)
 

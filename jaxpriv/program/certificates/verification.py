@@ -43,6 +43,7 @@ from jaxpriv.program.lower import (
     worst_program,
 )
 from jaxpriv.program.solution import AbstractSolution, Solution, Status
+from jaxpriv.verifier.claims import lower, upper
 
 # From the certificate of a convex program to that of the problem, in the unit of its measure.
 
@@ -191,7 +192,8 @@ class Verification:
         """What was found, in a sentence or two."""
         if self.valid:
             verdict = (
-                f"The optimum lies in [{self.lower_bound:.9g}, {self.upper_bound:.9g}]: the gap is {self.gap:.3g}."
+                f"The optimum lies in [{lower(self.lower_bound, 9)}, {upper(self.upper_bound, 9)}]: the gap is at most "
+                f"{upper(self.gap, 3)}."
             )
         elif self.violation != 0:
             verdict = f"The mechanism does not meet the problem's limits (violation {self.violation:.3g}): no interval."

@@ -21,6 +21,8 @@ from jax.sharding import Sharding
 from jaxpriv._runtime.clock import ENDLESS, Clock, Stop, clock_of, listener
 from jaxpriv._runtime.compilation import Placement
 from jaxpriv._runtime.files import atomic_write
+from jaxpriv._runtime.module import Shown
+from jaxpriv._runtime.module.shown import width
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.certificates.verification import Verification, certify
@@ -129,8 +131,8 @@ class SweepProgress:
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """The results of a study.
+class Sweep(Shown):
+    """The results of a study; it prints as how many problems have which status, and the largest gap.
 
     Attributes:
         folder: where they are.
@@ -145,8 +147,8 @@ class Sweep:
     """
 
     folder: Path
-    study: Study
-    plan: Plan
+    study: Study = field(repr=False)  # of thousands of problems
+    plan: Plan = field(repr=False)
     new: int = 0
     redone: int = 0
     failures: dict[int, str] = field(default_factory=dict)
@@ -184,6 +186,22 @@ class Sweep:
             "chunks": {"total": len(self.plan.chunks), "new": self.new, "redone": self.redone},
             "failures": self.failures,
         }
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """The record in words, text by name."""
+        record = self.record
+        chunks = record["chunks"]
+        return {
+            "problems": f"{record['done']} of {record['problems']} done",
+            **{name.replace("_", " "): str(count) for name, count in record["statuses"].items()},
+            "worst gap": "none" if record["worst_gap"] is None else width(record["worst_gap"]),
+            "chunks": f"{chunks['total']}, {chunks['new']} of them new, {chunks['redone']} redone",
+            "folder": str(record["folder"]),
+        }
+
+    def _shown(self) -> dict[str, str]:
+        return self.lines
 
     def problem(self, i: int) -> DistortionProblem:
         """Problem `i` of the study."""

@@ -461,8 +461,10 @@ def column_distortion(
     Raises `InputError` for a column that is not useful, a category that is no number, an unknown kind or a bad price,
     naming the column.
     """
-    from jaxpriv._runtime.validation import scalar  # it brings JAX in, which tables are read without
+    from jaxpriv._runtime.validation import by_column, scalar  # it brings JAX in, which tables are read without
 
+    by_column(kinds, "kinds")
+    by_column(weights, "weights")
     kinds, weights = dict(kinds or {}), dict(weights or {})
     need_useful(kinds, weights, codebook.useful)
     codes = np.asarray(attributes)
