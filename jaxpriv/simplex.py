@@ -302,7 +302,7 @@ def _checked(f: Callable, init: PyTree, args: PyTree, constraints: PyTree) -> tu
     if not isinstance(args, tuple):
         raise InputError(f"args must be a tuple, not {type(args).__name__}")
     # Lists of numbers are arrays, not trees of numbers.
-    init = jnp.asarray(init) if isinstance(init, list) and not is_traced(init) else init
+    init = _listed(init, "init")
     named, tree = jax.tree_util.tree_flatten_with_path(init)
     if not named:
         raise InputError("init holds no array")
@@ -334,12 +334,19 @@ def _checked(f: Callable, init: PyTree, args: PyTree, constraints: PyTree) -> tu
     return problem, start / start.sum(1, keepdims=True)
 
 
+def _listed(value: PyTree, name: str) -> PyTree:
+    """The array of a list of numbers; anything else as it is."""
+    if not isinstance(value, list) or is_traced(value):
+        return value
+    return jnp.asarray(real_array(value, name, ndim=tuple(range(1, 32))))
+
+
 def _constraints(constraints: PyTree, rows: _Shapes, dtype: np.dtype) -> tuple[Arr, Arr]:
     if not (isinstance(constraints, tuple) and len(constraints) == 2):
         raise InputError("constraints must be a pair (a, b)")
     a, b = constraints
     b = finite(real_array(b, "constraints[1]", ndim=1), "constraints[1]")
-    named, tree = jax.tree_util.tree_flatten_with_path(jnp.asarray(a) if isinstance(a, list) else a)
+    named, tree = jax.tree_util.tree_flatten_with_path(_listed(a, "constraints[0]"))
     if tree != rows.tree:
         raise InputError("constraints[0] must be a tree of the form of init")
     leaves = []

@@ -294,6 +294,8 @@ def test_too_few_steps_leave_a_bound():
         ({"init": [0.5, 0.6]}, "init does not sum to 1"),
         ({"init": np.zeros((0, 3))}, "init is empty along axis 0"),
         ({"init": 1.0}, "init is a number"),
+        ({"init": [[0.5, 0.5], [1.0]]}, "init is not a rectangular array of numbers"),
+        ({"constraints": ([[1.0], [1.0, 2.0]], [1.0])}, r"constraints\[0\] is not a rectangular array of numbers"),
         ({"init": ()}, "init holds no array"),
         ({"f": 3}, "f must be a function"),
         ({"f": lambda x: x}, "f must return one real number"),

@@ -73,7 +73,7 @@ def text(fit: "jp.release.FittedGroups", target: TargetOptions, units: Units) ->
     statements = dict.fromkeys(sentence for group in fit.fitted for sentence in group.statements)
     return (
         _output.aligned(lines)
-        + f"\nEach group by itself, in {shown} (`at least`: no mapping of its budget to its combinations leaks less)\n"
+        + f"\nEach group, in {shown} (`at least`: any mapping of its budget to its combinations)\n"
         + _output.rendered(table)
         + "".join(f"{sentence}\n" for sentence in statements)
     )

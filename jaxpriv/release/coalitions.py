@@ -130,7 +130,18 @@ def coalition_release(
     cost = whole_joint.sum(axis=0)[:, None] * np.repeat(table, given_rows.shape[1], axis=0)
     nearest = np.eye(table.shape[1])[table.argmin(axis=1)].repeat(given_rows.shape[1], axis=0)
     nothing = np.eye(table.shape[1])[np.broadcast_to(cost.sum(axis=0).argmin(), len(cost))]
-    problem = _Coalitions(measure, joint.sum(axis=1), seen, cost, most, budget)
+    least = float((cost * nearest).sum())
+    if budget is not None:
+        budget = scalar(budget, "budget")
+        if not least - budget <= _ROUNDING * (1.0 + abs(least)):
+            raise InfeasibleError(
+                f"budget {budget:.12g} is below {least:.12g}, the least distortion of any mechanism",
+                {"bound": least, "allowed": budget, "multipliers": [1.0]},
+            )
+        budget = max(budget, least)  # the caller's sum may round otherwise
+    # Within the least distortion each symbol is released as one of its nearest outputs: there is nothing to limit.
+    farther = (cost > cost.min(axis=1, keepdims=True)).astype(float) * float(budget == least)
+    problem = _Coalitions(measure, joint.sum(axis=1), seen, cost, most, budget, nearest, farther)
     before = problem.excesses(nothing)
     if budget is None and (before > _ROUNDING * (1.0 + most)).any():
         at = list(limits)[int(before.argmax())]
@@ -138,12 +149,6 @@ def coalition_release(
         raise InfeasibleError(
             f"limits[{at}]: the coalition has {allowed + before.max():.6g} already, and may have {allowed:.6g}",
             {"bound": allowed + float(before.max()), "allowed": allowed, "multipliers": [1.0]},
-        )
-    least = float((cost * nearest).sum())
-    if budget is not None and not least <= scalar(budget, "budget"):
-        raise InfeasibleError(
-            f"budget {budget:.12g} is below {least:.12g}, the least distortion of any mechanism",
-            {"bound": least, "allowed": budget, "multipliers": [1.0]},
         )
     starts = [nearest] if budget is not None else [nearest, nothing]
     tol, max_rounds = scalar(tol, "tol", low=0.0, open_low=True), whole(max_rounds, "max_rounds", low=1)
@@ -182,11 +187,24 @@ def _leakages(measure: AbstractMeanLeakage, prior: Arr, seen: Sequence[Arr], mec
 
 
 @eqx.filter_jit
+def _without_farther(mechanism: Arr, nearest: Arr, farther: Arr) -> Arr:
+    """The mechanism with the nearest output in the place of those that may not be released."""
+    moved = mechanism * farther
+    return mechanism - moved + moved.sum(1)[:, None] * nearest
+
+
 def _priced(
-    measure: AbstractMeanLeakage, prior: Arr, seen: Sequence[Arr], cost: Arr, mechanism: Arr, prices: Arr
+    measure: AbstractMeanLeakage,
+    prior: Arr,
+    seen: Sequence[Arr],
+    cost: Arr,
+    outputs: tuple[Arr, Arr],
+    mechanism: Arr,
+    prices: Arr,
 ) -> Arr:
     """The cost and the priced leakages: traced once for all rounds, and for all limits of the same coalitions."""
-    return (cost * mechanism).sum() + prices @ jnp.stack(_leakages(measure, prior, seen, mechanism))
+    leakages = _leakages(measure, prior, seen, _without_farther(mechanism, *outputs))
+    return (cost * mechanism).sum() + prices @ jnp.stack(leakages)
 
 
 @dataclass(frozen=True)
@@ -199,6 +217,8 @@ class _Coalitions:
     cost: np.ndarray  # (X Z, Y)
     limits: np.ndarray  # (A,)
     budget: float | None
+    nearest: np.ndarray  # (X Z, Y), one of the nearest outputs
+    farther: np.ndarray  # (X Z, Y), 1 for outputs that may not be released
 
     def excesses(self, mechanism: np.ndarray) -> np.ndarray:
         """What the leakages are above their limits, (A,)."""
@@ -212,9 +232,9 @@ class _Coalitions:
         safe, start = mechanisms[-1], 0.5 * (mechanisms[0] + 1.0 / self.cost.shape[1])
         bound, best, rounds = -np.inf, np.zeros(len(self.limits)), 0
         costs, rises = [], []
-        objective = eqx.Partial(  # of a budget the cost is no part
-            _priced, self.measure, self.prior, self.seen, self.cost if self.budget is None else 0.0 * self.cost
-        )
+        outputs = self.nearest, self.farther
+        priced_cost = self.cost if self.budget is None else 0.0 * self.cost  # of a budget the cost is no part
+        objective = eqx.Partial(_priced, self.measure, self.prior, self.seen, priced_cost, outputs)
         while True:
             for vertex in mechanisms[len(costs) :]:
                 costs.append(0.0 if self.budget is not None else float((self.cost * vertex).sum()))
@@ -224,7 +244,8 @@ class _Coalitions:
             value = float((self.cost * mixed).sum() if self.budget is None else self.excesses(mixed).max())
             if value - bound <= tol or rounds >= most:
                 return mixed, bound, best, rounds
-            limited = None if self.budget is None else (self.cost[None], np.array([self.budget]))
+            free = self.budget is None or self.farther.any()
+            limited = None if free else (self.cost[None], np.array([self.budget]))
             with jax.enable_x64(True):
                 given = {"args": (jnp.asarray(prices),), "constraints": limited, "tol": _SHARE * tol}
                 minimum = minimise(objective, start, **given)
@@ -236,7 +257,7 @@ class _Coalitions:
             if proved > bound:
                 bound, best = proved, prices
             if better:
-                mechanisms.append(np.asarray(minimum.x))
+                mechanisms.append(np.asarray(_without_farther(np.asarray(minimum.x), *outputs)))
             else:  # no other mechanism within the budget was found: it is next to the least distortion
                 most = rounds
 

@@ -11,6 +11,7 @@ from jaxpriv.data.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.release.mechanism import Mechanism
 from jaxpriv.release.requests import TableRequest
+from jaxpriv.release.table import mean_row
 from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Codebook, Quantiles, Rule, Source, enough_rows, fit_codebook
 from jaxpriv.statistics.tables.readers import Column, read_columns
 from jaxpriv.statistics.tables.rules import FittedRule
@@ -68,6 +69,18 @@ class CountedParts:
         for x in np.flatnonzero(~seen):
             place[x] = int((self.useful[seen] != self.useful[x]).sum(axis=1).argmin())
         return place
+
+    def of_all(self, table: np.ndarray, unseen: str) -> np.ndarray:
+        """The rows of all symbols, (X, Y) whole numbers, from those of the symbols seen: of the nearest one, or with
+        `suppress` their mean.
+
+        A combination that the design does not have is then suppressed whether a record held out has it or none, and
+        what is released of a record does not depend on those held out.
+        """
+        rows = table[self.nearest()]
+        if unseen == "suppress" and not self.seen.all():
+            rows[~self.seen] = mean_row(table.tolist())
+        return rows
 
 
 @dataclass(frozen=True, eq=False)

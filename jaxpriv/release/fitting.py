@@ -24,6 +24,7 @@ from jaxpriv.program.solution import Solution
 from jaxpriv.release.counting import CountedParts, check_symbols, read_parts
 from jaxpriv.release.following import least_after
 from jaxpriv.release.mechanism import MADE_BY_FIT, Asked, Evidence, Labels, Mechanism, shares
+from jaxpriv.release.obstacles import MOST_OTHER
 from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.release.table import (
     certified_groups,
@@ -311,9 +312,10 @@ def fit(source: Source, request: FitRequest) -> Fitted:
     A warning says where X itself meets the target: every record is then released as it is.
 
     The classes are those of all records, except for quantiles, which are those of the design's. The alphabet X is that
-    of the combinations that occur; one that no record of the design has gets the row of the nearest one that has, and
-    only those are released that a record of the design has: the mapping is a function of the records of the design. Its
-    bound is about mappings to these; one that released other combinations could leak less.
+    of the combinations that occur; one that no record of the design has gets the row of the nearest one that has, with
+    `unseen="suppress"` (and without `after`) the mean of their rows. Only those are released that a record of the
+    design has: the mapping is a function of the records of the design. Its bound is about mappings to these; one that
+    released other combinations could leak less.
 
     Raises `InputError` for bad columns, numbers and options, `InfeasibleError` if no mechanism meets the target,
     `NotCertifiedError` if the records are too few to certify any mechanism for the population, `ResourceError` for a
@@ -360,9 +362,12 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
     named = tuple(book.rules[name].labels for name in book.private)
     key, size = os.urandom(32).hex(), design.table.shape[1]
     evidence = Evidence(records.private, named, records.design, records.held_out, key, duals)
+    if request.after is None:
+        table = records.of_all(design.table, request.unseen)
+    else:  # the table has the rows (x, z) of all x that the design has
+        table = design.table.reshape(int(seen.sum()), -1, size)[records.nearest()].reshape(-1, size)
     mechanism = Mechanism(
-        # With earlier draws the table has the rows (x, z) of all x that the design has.
-        table=design.table.reshape(int(seen.sum()), -1, size)[records.nearest()].reshape(-1, size),
+        table=table,
         codebook=book.without_private_values(),
         useful=records.useful,
         released_columns=design.columns,
@@ -376,7 +381,7 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
     )
     claims = evidence.claims(mechanism)
     learned = request.codebook is None and (request.population or records.held_out is not None)
-    statements = sources + _statements(seen, learned)
+    statements = sources + _statements(records, learned, request.unseen == "suppress" and request.after is None)
     if "solver_bound" in claims:
         statements += (
             "The bound is proved by a branch and bound in float64. In exact arithmetic `jaxpriv verify` proves that no "
@@ -573,8 +578,14 @@ def _numbered(size: int) -> tuple[tuple[str, ...], Labels, np.ndarray]:
 def _grouped(work: _Work) -> "tuple[PopulationLimit, _Rounded]":
     """The watchdog whose limit holds for the population: every symbol is released as its group."""
     counts, level = work.held_out()
-    target, held_out = work.asked.target, np.zeros_like(work.counts)
-    np.add.at(held_out.T, work.records.nearest(), counts.T)
+    target, held_out, seen = work.asked.target, np.zeros_like(work.counts), work.records.seen
+    if work.request.unseen == "suppress":  # a draw for each record that is suppressed
+        drawn = np.random.default_rng(work.request.seed).multinomial(
+            counts[:, ~seen].sum(axis=1), np.full(held_out.shape[1], 1 / held_out.shape[1])
+        )
+        held_out = counts[:, seen] + drawn
+    else:
+        np.add.at(held_out.T, work.records.nearest(), counts.T)
     groups = certified_groups(work.counts, held_out, target, 1 - level)
     if groups.rung == 0:
         raise NotCertifiedError(
@@ -596,14 +607,14 @@ def _certified(work: _Work) -> tuple[PopulationLimit, _Rounded]:
             "population"
         )
     held_out, level = work.held_out()
-    target, nearest = work.asked.target, work.records.nearest()
+    target, unseen = work.asked.target, work.request.unseen
     best, most = None, math.inf
     for rung in range(1, _RUNGS + 1):
         if best is not None and work.clock.expired():
             break
         work.clock.begin(f"design {rung} of {_RUNGS}")
         trial = work.design(target * rung / _RUNGS)
-        mapping = trial.table[nearest] / ONE
+        mapping = work.records.of_all(trial.table, unseen) / ONE
         (bound,) = sample_bounds(held_out, mapping, (work.measure,), 1 - level, kind=SampleKind.HELD_OUT)
         if bound is None:
             raise InputError("leakage: no sound bound for a population is known for this measure")
@@ -637,16 +648,26 @@ def _goal(joint: np.ndarray, target: float, resolution: int) -> float:
     return target + max(min(len(mass) * 2.0 ** (4 - resolution), left / 2), 0.0)
 
 
-def _statements(seen: np.ndarray, learned: bool) -> tuple[str, ...]:
+def _statements(records: CountedParts, learned: bool, suppressed: bool) -> tuple[str, ...]:
     """`learned`: whether classes were taken from records that were then held out."""
-    statements = []
+    statements, seen, book = [], records.seen, records.codebook
     if learned:
         statements.append(
             "The classes were taken from all records, those held out too; the mapping from those of the design."
         )
+    sides = ((book.private, records.private, 1), (book.useful, records.useful, 0))
+    for name, codes, axis in ((n, codes[:, k], axis) for names, codes, axis in sides for k, n in enumerate(names)):
+        rule = book.rules[name]
+        merged = rule.other is not None and codes == rule.labels.index(rule.other)
+        share = records.design.sum(axis=axis)[merged].sum() / records.design.sum()
+        if share > MOST_OTHER:
+            statements.append(
+                f"{lower(100 * share, 3)} % of the records of the design are of the class {rule.other!r} of column "
+                f"{name!r}, which merges its other values: the numbers say little about these."
+            )
     if not seen.all():
+        how = "one that is drawn evenly" if suppressed else "the combination that differs from it in the fewest columns"
         statements.append(
-            f"{int((~seen).sum())} of {len(seen)} combinations have no record in the design: each is released as the "
-            "combination that differs from it in the fewest columns."
+            f"{int((~seen).sum())} of {len(seen)} combinations have no record in the design: each is released as {how}."
         )
     return tuple(statements)

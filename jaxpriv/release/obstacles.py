@@ -6,6 +6,7 @@ about half of them, as often as necessary: quantiles of numbers, and of texts th
 a class that says something. What looks like an identifier, and numbers that are written as texts, are named.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,7 +24,7 @@ _MISSING = "missing"
 # Up to so many different real numbers are classes; so many different numbers among texts are no answers 1, 2, 3.
 _FEW, _MANY = 8, 16
 # The share of the records that may be of the class `other`.
-_MOST_OTHER = 2 / 3
+MOST_OTHER = 2 / 3
 # The ways to write numbers that a file may have, and how it is then read.
 _MARKS = {(",", ""): ["decimal=,"], (",", "."): ["decimal=,", "thousands=."], (".", ","): ["thousands=,"]}
 
@@ -78,7 +79,11 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
                     break
             else:
                 message = f"{side}: with the fewest classes found for them the columns make {size} combinations, "
-                message += f"too many for {rows} records of the design: name fewer {side} columns"
+                message += (
+                    f"too many for {rows} records of the design: name fewer {side} columns"
+                    if size > most
+                    else f"more than {symbols}: name fewer {side} columns, or allow more `symbols`"
+                )
                 if len(names) == 1 and size > most:
                     message = (
                         f"{side}: {rows} records of the design are too few for {size} classes of column {names[0]!r}, "
@@ -98,6 +103,7 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
                 name,
                 f"has {len(fitted[name].labels)} classes, "
                 + "as many as an identifier has (leave it out if it is one), " * (name in single)
+                + "some begin with 0, as those of codes (quantiles order them as numbers), " * _codes(fitted[name])
                 + f"with which the {side} columns make {size} combinations, "
                 + (f"too many for {rows} records of the design" if size > most else f"more than {symbols}"),
             )
@@ -154,6 +160,11 @@ def identifies(column: Column) -> bool:
     return True
 
 
+def _codes(fitted: FittedRule) -> bool:
+    """Whether there are whole numbers with a 0 in front."""
+    return isinstance(fitted, Categories) and any(re.fullmatch("0[0-9]+", value) for value in fitted.values or ())
+
+
 def _combinations(names: Sequence[str], fitted: Mapping[str, FittedRule], codes: Mapping[str, np.ndarray]) -> int:
     stacked = np.stack([codes[name] for name in names], axis=1)
     return len(distinct_rows(stacked, [len(fitted[name].labels) for name in names])[0])
@@ -181,7 +192,7 @@ def _coarser(parts: Parts, name: str, rule: Rule, fitted: FittedRule) -> Rule | 
         except InputError:  # all quantiles are the smallest value
             continue
         codes = refitted.encode(column)
-        if isinstance(refitted, Categories) and np.mean(codes == len(refitted.values or ())) > _MOST_OTHER:
+        if isinstance(refitted, Categories) and np.mean(codes == len(refitted.values or ())) > MOST_OTHER:
             continue
         if 2 <= len(set(codes.tolist())) < size + (rule.missing is not None):
             return candidate

@@ -137,12 +137,16 @@ def within_leakage(table: np.ndarray, leakage: Callable[[np.ndarray], Fraction |
     return _mixed(table, _MIXTURES[place])
 
 
+def mean_row(rows: Matrix) -> list[int]:
+    """The mean of rows of whole numbers that sum to 2^62, rounded to such a row."""
+    mean = [sum(column) // len(rows) for column in zip(*rows, strict=True)]
+    mean[int(np.argmax(mean))] += ONE - sum(mean)
+    return mean
+
+
 def _mixed(table: np.ndarray, power: int) -> np.ndarray:
     rows = [list(map(int, row)) for row in table.tolist()]
-    size = len(rows)
-    mean = [sum(column) // size for column in zip(*rows, strict=True)]
-    mean[int(np.argmax(mean))] += ONE - sum(mean)
-    result = []
+    mean, result = mean_row(rows), []
     for row in rows:
         mixed = [weight + ((target - weight) >> power) for weight, target in zip(row, mean, strict=True)]
         mixed[mixed.index(max(mixed))] += ONE - sum(mixed)

@@ -147,3 +147,9 @@ def test_a_record_of_one_symbol_has_nothing_to_hide():
 def test_wrong_arguments_are_named(wrong, message):
     given = {"distortion": BIT, "entropy": 0.1, **wrong}
     assert_refused(message, db.entropy_bounded_mechanism, given.pop("distortion"), (2,), given.pop("entropy"), **given)
+
+
+def test_a_budget_of_the_least_distortion_summed_in_another_order():
+    least = 0.1 * np.ones(2)
+    found = db.entropy_bounded_mechanism(BIT + 0.1, (2,), 0.3, budget=float(np.nextafter(least.mean(), 0)))
+    assert found.distortion == pytest.approx(0.1, abs=1e-14)

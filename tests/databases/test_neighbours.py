@@ -77,6 +77,7 @@ def test_bad_relations_are_refused_with_their_position():
     with raised(ResourceError, "all databases needs"):
         db.neighbours_from_pairs([(0, 1)], 10**7)
     assert_refused("square", db.checked_neighbours, np.ones((2, 3)))
+    assert_refused("neighbours is not a rectangular array", db.checked_neighbours, [[True, False], [True]])
     assert_refused("3 rows", db.checked_neighbours, np.ones((2, 2)), size=3)
     assert_refusals(
         db.checked_neighbours,

@@ -9,14 +9,7 @@ from scipy.optimize import minimize
 
 import jaxpriv.leakage as lk
 from tests.cases import assert_values, thorough
-
-
-def log_loss(q):
-    return -jnp.log(q)
-
-
-def brier(q):
-    return jnp.sum(jnp.square(q)) - 2 * q + 1
+from tests.problems.measured_cases import brier_loss, log_loss
 
 
 def cubic(q):
@@ -37,9 +30,9 @@ COLUMNS = (
     ("loss", "closed", "proper"),
     [
         (log_loss, lk.LogLoss(), False),
-        (brier, lk.BrierLoss(), True),
+        (brier_loss, lk.BrierLoss(), True),
         *thorough((log_loss, lk.LogLoss(), True)),
-        *thorough((brier, lk.BrierLoss(), False)),
+        *thorough((brier_loss, lk.BrierLoss(), False)),
     ],
 )
 def test_custom_loss_reproduces_closed_forms(loss, closed, proper):

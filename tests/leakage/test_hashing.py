@@ -9,6 +9,7 @@ from jaxtyping import Array
 
 import jaxpriv.leakage as lk
 from tests.cases import NEEDED, value_of
+from tests.problems.measured_cases import log_loss
 
 
 class Weighted(lk.AbstractMeanLeakage):
@@ -27,10 +28,6 @@ def square(t):
     return (t - 1.0) ** 2
 
 
-def own_loss(q):
-    return -jnp.log(q)
-
-
 def every():
     """New objects at each call."""
     return [
@@ -42,7 +39,7 @@ def every():
         lk.MaxInformation([0.0, 0.5]),
         lk.LocalDifferentialPrivacy([[0, 1], [1, 0]]),
         lk.AverageCostGain(lk.LossMatrix([[0.0, 1.0], [1.0, 0.0]])),
-        lk.MaxCostGain(lk.CustomLoss(own_loss, proper=True)),
+        lk.MaxCostGain(lk.CustomLoss(log_loss, proper=True)),
         Weighted(jnp.array([1.0, 2.0])),
         Weighted(np.array([1.0, 2.0])),
     ]

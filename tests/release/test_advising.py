@@ -213,6 +213,13 @@ def test_most_records_are_of_no_class_of_rare_texts(side):
         advise(given, **sides)
 
 
+def test_codes_that_are_taken_for_numbers_are_named():
+    given = crowded() | {"area": np.array([f"{row % 90:05d}" for row in range(1500)], dtype=object)}
+    (obstacle,) = advise(given, private="income", useful="area", symbols=20).obstacles
+    assert obstacle.rule == Quantiles(16)
+    assert "has 90 classes, some begin with 0, as those of codes (quantiles order them as" in obstacle.sentence
+
+
 def test_five_answers_become_three_classes():
     given = crowded() | {"answer": np.array(list("aaabbbccde") * 150, dtype=object)}
     (obstacle,) = advise(given, private="income", useful="answer", symbols=4).obstacles
@@ -239,6 +246,9 @@ def test_what_has_no_designs():
     binary = {f"c{k}": rng.integers(0, 2, 60) for k in range(6)} | {"s": rng.integers(0, 2, 60)}
     with refused("name fewer useful columns"):
         advise(binary, private="s", useful=[f"c{k}" for k in range(6)])
+    many = {name: np.tile(values, 20) for name, values in binary.items()}
+    with refused("combinations, more than 8: name fewer useful columns, or allow more `symbols`"):
+        advise(many, private="s", useful=[f"c{k}" for k in range(6)], symbols=8)
     with refused("4 records of the design are too few for 2 classes of column 's', with 5 each"):
         advise({name: values[:8] for name, values in binary.items()}, private="s", useful="c0")
     independent = {"s": np.array([0, 1] * 40), "x": np.array([0, 0, 1, 1] * 20)}

@@ -152,3 +152,11 @@ def test_a_limit_that_is_what_the_coalition_has_but_for_rounding():
     found = jp.coalition_release(joint, EARLIER, HAMMING, {(): 0.0, (0,): 0.0})
     assert found.status == "optimal"
     assert found.value == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_budget_of_the_least_distortion_summed_in_another_order():
+    least = 0.2374804682503
+    cost = np.array([[least, 1.0], [1.0, least]])
+    found = jp.coalition_release([[0.3, 0.1], [0.2, 0.4]], np.ones((2, 1)), cost, {(): 0.0}, budget=least * (1 - 4e-16))
+    assert found.status == "optimal"
+    assert found.distortion == pytest.approx(least, abs=1e-14)

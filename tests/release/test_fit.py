@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import MutualInformation
@@ -265,3 +265,46 @@ def test_where_x_itself_meets_the_target_a_warning_says_so(table, target):
         found = fit(table, **COLUMNS, **target)
     assert found.unchanged
     assert found.statements[0].startswith("Every record is released as it is")
+
+
+def test_a_combination_without_a_record_of_the_design_is_suppressed_as_later_ones_are():
+    """Else the audit would bound another mapping than that of later records: the row of a combination would depend on
+    whether a record held out has it.
+    """
+    rng = np.random.default_rng(3)
+    s = rng.integers(0, 2, 400)
+    data = {"s": s, "a": np.where(s == 0, 0, rng.integers(0, 9, 400)), "b": rng.integers(0, 9, 400)}
+    asked = {"private": "s", "useful": ["a", "b"], "sparse": True}
+    for target in (
+        {"budget": 0.05},
+        {"leakage_budget": 0.6, "population": True},
+        {"target_leakage": 2.0, "population": True},
+    ):
+        found = fit(data, **asked, **target, unseen="suppress")
+        seen = found.evidence.counts.any(axis=0)
+        assert not seen.all()
+        matrix = found.mechanism.matrix()
+        assert_allclose(matrix[~seen], np.tile(matrix[seen].mean(axis=0), ((~seen).sum(), 1)), rtol=0, atol=1e-15)
+        assert_allclose(matrix.mean(axis=0), matrix[seen].mean(axis=0), rtol=0, atol=1e-15)
+        assert any("is released as one that is drawn evenly" in text for text in found.statements)
+
+
+@pytest.mark.parametrize("sides", [("day", "town"), ("income", "day")], ids=["private", "useful"])
+def test_a_class_of_most_records_is_named(table, sides):
+    """Where rare values are merged the numbers are about one class, and a small leakage says little."""
+    private, useful = sides
+    days = np.where(np.arange(1200) < 150, "first", np.char.add("d", (np.arange(1200) % 500).astype(str)))
+    given = table | {"day": days.astype(object)}
+    found = fit(given, private=private, useful=useful, rules={"day": Categories(least=100)}, budget=0.05)
+    (said,) = [sentence for sentence in found.statements if "merges" in sentence]
+    counted = found.evidence.counts.sum(axis=int(private == "day"))
+    assert said.endswith(
+        "% of the records of the design are of the class 'other' of column 'day', which merges its "
+        "other values: the numbers say little about these."
+    )
+    assert float(said.split()[0]) == pytest.approx(100 * max(counted) / 600, abs=0.1)
+    half = Categories(other="rest", values=[f"d{day}" for day in range(500)])
+    assert not any(
+        "merges" in one
+        for one in fit(given, private=private, useful=useful, rules={"day": half}, budget=0.05, sparse=True).statements
+    )

@@ -12,7 +12,7 @@ from jaxpriv.data.distortion import Pairwise
 from jaxpriv.data.joints import Stored
 from tests.cases import assert_one_optimum, raised, refused, thorough
 
-from .conftest import line, smooth_joint
+from .conftest import line, smooth_joint, smooth_problem
 
 JOINT = smooth_joint(12, 3)
 
@@ -121,8 +121,8 @@ def test_progress_must_be_callable():
 
 @pytest.mark.parametrize("scale", [1e100, *thorough(1e-30, 1e-8, 1e8)])
 def test_the_units_of_the_costs_do_not_matter(scale):
-    one = jp.solve(jp.DistortionProblem(JOINT, HONEST, budget=0.1), "accelerated", tol=1e-5)
-    scaled = jp.DistortionProblem(JOINT, jp.distortion.absolute(scale * line(12)), budget=0.1 * scale)
+    one = jp.solve(smooth_problem(40, 4, budget=0.1), "accelerated", tol=1e-5)
+    scaled = jp.DistortionProblem(smooth_joint(40, 4), jp.distortion.absolute(scale * line(40)), budget=0.1 * scale)
     two = jp.solve(scaled, "accelerated", tol=1e-5)
     assert one.status == two.status == "optimal"
     assert_one_optimum(two, one)
@@ -215,10 +215,10 @@ def test_a_stored_joint_is_looked_at_by_every_solver(solver, table, message):
 
 @pytest.mark.parametrize("solver", ["accelerated", "two-grid", "interior-point"])
 def test_a_stored_joint_in_single_precision(solver):
-    table = np.full((3, 12), 1 / 32, np.float32)
-    table[0, :8] = 1 / 64
-    problem = jp.DistortionProblem(Stored(table), HONEST, budget=0.1)
-    wanted = jp.solve(jp.DistortionProblem(table, HONEST, budget=0.1), "interior-point")
+    table, distortion = np.full((4, 40), 1 / 128, np.float32), jp.distortion.absolute(line(40))
+    table[:2, :32] = 1 / 256
+    problem = jp.DistortionProblem(Stored(table), distortion, budget=0.05)
+    wanted = jp.solve(jp.DistortionProblem(table, distortion, budget=0.05), "interior-point")
     solution = jp.solve(problem, solver, tol=1e-4)
     assert solution.status == "optimal"
     assert_allclose(solution.value, wanted.value, atol=2e-4)

@@ -12,7 +12,7 @@ from tests.cases import assert_one_optimum, raised, refused
 
 from .conftest import line
 
-PLACES = jnp.asarray([0.2, 0.5, 0.9])
+PLACES = jnp.asarray([0.2, 0.4, 0.6, 0.9])
 
 
 def likelihood(x):
@@ -20,16 +20,16 @@ def likelihood(x):
 
 
 def test_a_computed_joint_is_the_normalised_table():
-    operator = jp.joints.from_function(likelihood, line(30))
-    table = np.exp(-0.5 * ((line(30) - np.asarray(PLACES)[:, None]) / 0.2) ** 2)
-    assert operator.shape == (3, 30)
+    operator = jp.joints.from_function(likelihood, line(40))
+    table = np.exp(-0.5 * ((line(40) - np.asarray(PLACES)[:, None]) / 0.2) ** 2)
+    assert operator.shape == (4, 40)
     assert_allclose(operator.matrix(), table / table.sum(), rtol=1e-14)
     assert_allclose(operator.columns(np.array([4, 4, 0])), operator.matrix()[:, [4, 4, 0]], rtol=1e-15)
 
 
 def test_a_computed_joint_gives_the_solution_of_its_table():
-    operator = jp.joints.from_function(likelihood, line(30))
-    distortion = jp.distortion.absolute(line(30))
+    operator = jp.joints.from_function(likelihood, line(40))
+    distortion = jp.distortion.absolute(line(40))
     table = np.asarray(operator.matrix())
     exact = jp.solve(jp.DistortionProblem(table / table.sum(), distortion, budget=0.05), "interior-point", tol=1e-9)
     for solver, tol in (("interior-point", 1e-9), ("accelerated", 1e-4)):
@@ -63,17 +63,17 @@ def test_bad_features_are_named():
 
 
 def test_a_joint_table_that_does_not_fit_is_refused(free_memory):
-    operator = jp.joints.from_function(likelihood, line(30))
-    problem = jp.DistortionProblem(operator, jp.distortion.absolute(line(30)), budget=0.05)
+    operator = jp.joints.from_function(likelihood, line(40))
+    problem = jp.DistortionProblem(operator, jp.distortion.absolute(line(40)), budget=0.05)
     free_memory(10.0)
-    with raised(jp.ResourceError, r"^joint as a table of shape \(3, 30\) needs .*accelerated"):
+    with raised(jp.ResourceError, r"^joint as a table of shape \(4, 40\) needs .*accelerated"):
         _ = problem.joints
 
 
 def test_the_distortion_must_fit_the_operator():
-    operator = jp.joints.from_function(likelihood, line(30))
-    with refused(r"^distortion has 29 rows \(axis x\), but the joint has 30"):
-        jp.DistortionProblem(operator, jp.distortion.absolute(line(29)), budget=0.05)
+    operator = jp.joints.from_function(likelihood, line(40))
+    with refused(r"^distortion has 39 rows \(axis x\), but the joint has 40"):
+        jp.DistortionProblem(operator, jp.distortion.absolute(line(39)), budget=0.05)
 
 
 def on_a_mesh(table, dtype=np.float64):
@@ -84,15 +84,15 @@ def on_a_mesh(table, dtype=np.float64):
 
 
 def test_a_sharded_joint_is_its_table_and_divides_rounding_out():
-    table = np.asarray(jp.joints.from_function(likelihood, line(30)).matrix())
+    table = np.asarray(jp.joints.from_function(likelihood, line(40)).matrix())
     for dtype, error in ((np.float64, 1e-15), (np.float32, 1e-7)):
         joint = jp.joints.sharded(on_a_mesh(table, dtype))
-        assert joint.shape == (3, 30)
+        assert joint.shape == (4, 40)
         found = np.asarray(joint.matrix())
         assert found.dtype == np.float64
         assert found.sum() == pytest.approx(1.0, abs=1e-15)
         assert_allclose(found, table, rtol=0, atol=error)
-        solution = jp.solve(jp.DistortionProblem(joint, jp.distortion.absolute(line(30)), budget=0.05), rtol=1e-3)
+        solution = jp.solve(jp.DistortionProblem(joint, jp.distortion.absolute(line(40)), budget=0.05), rtol=1e-3)
         assert solution.status == "optimal"
 
 

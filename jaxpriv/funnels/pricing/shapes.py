@@ -229,7 +229,8 @@ class Norm(AbstractShape):
 
     def _power(self, r: np.ndarray, size: np.ndarray, extra: float = 1.0) -> np.ndarray:
         """(u/N)^{a - extra}, (..., S), N = `size`; neither power alone, which may overflow."""
-        ratio = np.maximum(r, _LEAST) / self.reference / size
+        with np.errstate(divide="ignore"):  # an infinite ratio has the power 0
+            ratio = np.maximum(r, _LEAST) / self.reference / size
         if self.order > 1:  # N >= p_s^{1/a} u_s
             ratio = np.minimum(ratio, (1 + _BEYOND) * self.reference ** (-1.0 / self.order))
         return ratio ** (self.order - extra)

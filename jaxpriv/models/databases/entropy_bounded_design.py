@@ -129,9 +129,9 @@ def entropy_bounded_mechanism(
         return solution if np.ndim(leakage) else replace(solution, leakage=float(limits[0]))
     limit = float(scalar(budget, "budget", low=0.0))
     least = float(weights @ costs.min(axis=1))
-    if limit < least:
+    if limit < least * (1.0 - total * _EPS):
         raise InputError(f"budget is below {least:.6g}, the mean of the least distortion of every sequence")
-    return _least_leakage(design, limit, tol, max_rounds)
+    return _least_leakage(design, max(limit, least), tol, max_rounds)
 
 
 class _Row(NamedTuple):

@@ -195,8 +195,12 @@ def checked_neighbours(value: object, *, size: int | None = None, symmetric: boo
 
     `InputError` names the first position that breaks the rule.
     """
-    raw = np.asarray(value)
-    array = raw if raw.dtype == np.bool_ else nonnegative(real_array(value, "neighbours", ndim=2), "neighbours")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InputError("neighbours is not a rectangular array of truth values") from error
+    if array.dtype != np.bool_:
+        array = nonnegative(real_array(value, "neighbours", ndim=2), "neighbours")
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise InputError(f"neighbours must be a square (x, x') relation, not shape {array.shape}")
     if size is not None and array.shape[0] != size:
