@@ -1,7 +1,7 @@
 """Records of a table as counts, in two parts: those that a design is made from, and those held out for its audit."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,17 +70,22 @@ class CountedParts:
             place[x] = int((self.useful[seen] != self.useful[x]).sum(axis=1).argmin())
         return place
 
-    def of_all(self, table: np.ndarray, unseen: str) -> np.ndarray:
+    def of_all(self, table: np.ndarray, unseen: str, earlier: Sequence[Sequence[int]] | None = None) -> np.ndarray:
         """The rows of all symbols, (X, Y) whole numbers, from those of the symbols seen: of the nearest one, or with
-        `suppress` their mean.
+        `suppress` their mean. With the draws (X, Z) of an `earlier` mechanism there is a row for each (x, z), and the
+        mean is that of the symbols which z leaves possible.
 
         A combination that the design does not have is then suppressed whether a record held out has it or none, and
         what is released of a record does not depend on those held out.
         """
-        rows = table[self.nearest()]
+        weights = [[1]] * int(self.seen.sum()) if earlier is None else earlier
+        rows = table.reshape(len(weights), len(weights[0]), -1)
+        every = rows[self.nearest()]
         if unseen == "suppress" and not self.seen.all():
-            rows[~self.seen] = mean_row(table.tolist())
-        return rows
+            for z, shares in enumerate(zip(*weights, strict=True)):
+                if any(shares):
+                    every[~self.seen, z] = mean_row(rows[:, z].tolist(), shares)
+        return every.reshape(-1, table.shape[1])
 
 
 @dataclass(frozen=True, eq=False)

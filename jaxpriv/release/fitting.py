@@ -313,9 +313,9 @@ def fit(source: Source, request: FitRequest) -> Fitted:
 
     The classes are those of all records, except for quantiles, which are those of the design's. The alphabet X is that
     of the combinations that occur; one that no record of the design has gets the row of the nearest one that has, with
-    `unseen="suppress"` (and without `after`) the mean of their rows. Only those are released that a record of the
-    design has: the mapping is a function of the records of the design. Its bound is about mappings to these; one that
-    released other combinations could leak less.
+    `unseen="suppress"` the mean of their rows. Only those are released that a record of the design has: the mapping is
+    a function of the records of the design. Its bound is about mappings to these; one that released other combinations
+    could leak less.
 
     Raises `InputError` for bad columns, numbers and options, `InfeasibleError` if no mechanism meets the target,
     `NotCertifiedError` if the records are too few to certify any mechanism for the population, `ResourceError` for a
@@ -360,14 +360,10 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
     if "prices" in duals:
         duals["prices"] = np.where(seen, np.take(duals["prices"], np.cumsum(seen) - 1, mode="clip"), 0.0)
     named = tuple(book.rules[name].labels for name in book.private)
-    key, size = os.urandom(32).hex(), design.table.shape[1]
+    key = os.urandom(32).hex()
     evidence = Evidence(records.private, named, records.design, records.held_out, key, duals)
-    if request.after is None:
-        table = records.of_all(design.table, request.unseen)
-    else:  # the table has the rows (x, z) of all x that the design has
-        table = design.table.reshape(int(seen.sum()), -1, size)[records.nearest()].reshape(-1, size)
     mechanism = Mechanism(
-        table=table,
+        table=records.of_all(design.table, request.unseen, work.earlier),
         codebook=book.without_private_values(),
         useful=records.useful,
         released_columns=design.columns,
@@ -381,7 +377,7 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
     )
     claims = evidence.claims(mechanism)
     learned = request.codebook is None and (request.population or records.held_out is not None)
-    statements = sources + _statements(records, learned, request.unseen == "suppress" and request.after is None)
+    statements = sources + _statements(records, learned, request.unseen == "suppress")
     if "solver_bound" in claims:
         statements += (
             "The bound is proved by a branch and bound in float64. In exact arithmetic `jaxpriv verify` proves that no "

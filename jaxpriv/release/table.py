@@ -9,9 +9,10 @@ rejection, no state. There is no seed and no other source of randomness.
 """
 
 import math
+import operator
 import os
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -137,16 +138,17 @@ def within_leakage(table: np.ndarray, leakage: Callable[[np.ndarray], Fraction |
     return _mixed(table, _MIXTURES[place])
 
 
-def mean_row(rows: Matrix) -> list[int]:
-    """The mean of rows of whole numbers that sum to 2^62, rounded to such a row."""
-    mean = [sum(column) // len(rows) for column in zip(*rows, strict=True)]
+def mean_row(rows: Matrix, weights: Sequence[int]) -> list[int]:
+    """The mean, of whole weights, of rows of whole numbers that sum to 2^62, rounded to such a row."""
+    total = sum(weights)
+    mean = [sum(map(operator.mul, weights, column)) // total for column in zip(*rows, strict=True)]
     mean[int(np.argmax(mean))] += ONE - sum(mean)
     return mean
 
 
 def _mixed(table: np.ndarray, power: int) -> np.ndarray:
     rows = [list(map(int, row)) for row in table.tolist()]
-    mean, result = mean_row(rows), []
+    mean, result = mean_row(rows, [1] * len(rows)), []
     for row in rows:
         mixed = [weight + ((target - weight) >> power) for weight, target in zip(row, mean, strict=True)]
         mixed[mixed.index(max(mixed))] += ONE - sum(mixed)

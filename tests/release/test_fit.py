@@ -308,3 +308,20 @@ def test_a_class_of_most_records_is_named(table, sides):
         "merges" in one
         for one in fit(given, private=private, useful=useful, rules={"day": half}, budget=0.05, sparse=True).statements
     )
+
+
+def test_after_an_earlier_design_the_mean_is_that_of_the_symbols_which_its_draw_leaves():
+    """What `release` gives a record that it suppresses: the row of a symbol from the posterior of an even one."""
+    rng = np.random.default_rng(3)
+    s = rng.integers(0, 2, 400)
+    data = {"s": s, "a": np.where(s == 0, 0, rng.integers(0, 5, 400)), "b": rng.integers(0, 5, 400)}
+    earlier = fit(data, private="s", useful=["a", "b"], sparse=True, budget=0.1, unseen="suppress").mechanism
+    mechanism = (found := fit(data, private="s", after=earlier, budget=0.05, unseen="suppress")).mechanism
+    seen = found.evidence.counts.any(axis=0)
+    assert not seen.all()
+    drawn = np.array(earlier.drawn, dtype=float)
+    rows = (mechanism.table / 2.0**62).reshape(*drawn.shape, -1)
+    possible = drawn[seen].any(axis=0)
+    mean = np.einsum("xz,xzy->zy", drawn[seen], rows[seen])[possible] / drawn[seen].sum(axis=0)[possible, None]
+    for row in rows[~seen]:
+        assert_allclose(row[possible], mean, rtol=0, atol=1e-14)
