@@ -125,7 +125,8 @@ class Findings:
         """As lines: intervals hold what is stated, rounded outwards."""
         lines = [f"not checked: {sentence}" for sentence in self.not_checked]
         lines += [] if self.design is None else [f"design {self.design}"]
-        lines += [f"  {name}: {_interval(claim)} whatever the population is" for name, claim in self.guarantees.items()]
+        for name, claim in self.guarantees.items():
+            lines += [f"  {name}: {_interval(claim)} whatever the population is", f"    ({_MEANINGS[name]})"]
         for name, claim in self.claims.items():
             source = "as the solver states it" if name in BY_SOLVER else "on the records of the design"
             lines.append(f"  {name}: {_interval(claim)} {source}")
@@ -147,7 +148,16 @@ class Findings:
                     f"draws before: p = {self.dependence.p_value:.4g}"
                 )
             lines.append(f"  release: an honest one is refused with probability at most {LEVEL:g}; {_UNSEEN}")
-        return "\n".join([*lines, *self.checked]) + "\n"
+        verdict = "everything that was checked is as stated"
+        lines += [*self.checked, f"{verdict}, not all of what is claimed" if self.not_checked else verdict]
+        return "\n".join(lines) + "\n"
+
+
+# What the guarantees say to those who have a release.
+_MEANINGS = {
+    "maximal-leakage": "a guess about a record is right at most e to this number times as often as without its release",
+    "ldp": "no release is more than e to this number times as likely for one record as for another",
+}
 
 
 def _stated(test: ConformityResult | DependenceResult | None) -> Json:

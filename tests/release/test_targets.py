@@ -86,13 +86,17 @@ def test_a_gap_to_an_infinite_value_is_infinite(excluding):
 def test_a_limit_that_is_not_computed_is_named_first_and_has_a_code_of_its_own(fitted, tmp_path, capsys):
     stated_for(fitted, tmp_path, stated("maximal-alpha-leakage"))
     assert code_of(tmp_path, "--json", str(tmp_path / "found.json")) == 7
-    first = capsys.readouterr().out.splitlines()[0]
+    first, *_, last = capsys.readouterr().out.splitlines()
     assert first.startswith("not checked: the target of the design")
+    assert last == "everything that was checked is as stated, not all of what is claimed"
     assert "maximal-alpha-leakage" in first
     assert len(json.loads((tmp_path / "found.json").read_text())["not_checked"]) == 1
     # A limit on the distortion is checked whatever is minimised; the ends of the orders are computed.
     stated_for(fitted, tmp_path, stated("maximal-alpha-leakage"), 0.5, "budget")
     assert code_of(tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "everything that was checked is as stated"
+    assert lines[2].startswith("    (a guess about a record is right at most e to this number times as often")
     stated_for(fitted, tmp_path, stated("maximal-alpha-leakage", order=math.inf))
     assert code_of(tmp_path) == 4
     capsys.readouterr()
