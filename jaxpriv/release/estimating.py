@@ -124,9 +124,9 @@ class _Weights:
         best, gaps = np.full((3, classes.shape[1]), np.inf), np.zeros_like(classes)
         for penalty in _PENALTIES * self.values[0] ** 2:
             weights, mean, spread = self._regressed(classes, penalty)
-            variance = self.records @ spread
             # The likeliest records may have none of a symbol that makes most of the variance, which is itself
-            # estimated from the release: twice its own standard error is added.
+            # estimated from the release: one more record of that symbol and twice its own standard error are added.
+            variance = self.records @ spread + spread.max(axis=0)
             _, _, added = self._regressed(spread, penalty)
             error = np.sqrt(variance + 2 * np.sqrt(self.records @ added))
             trial = np.array([self.counts @ weights, error, records * abs(classes - mean).max(axis=0)])

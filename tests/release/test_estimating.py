@@ -78,6 +78,24 @@ def test_ranges_hold_and_are_those_of_tables_that_agree(table, fitted):
         np.testing.assert_allclose([one.low, one.high], [[0.0] * len(one.low), [records] * len(one.low)], atol=1e-6)
 
 
+def test_the_range_of_a_class_of_one_record_holds_where_that_record_was_moved(table, fitted):
+    """It has no record left then, and no other symbol is moved."""
+    codes = fitted.mechanism.codebook.encode_useful(table)
+    chosen = (codes == fitted.mechanism.useful[0]).all(axis=1)
+    few = np.sort(np.append(np.flatnonzero(codes[:, 0] != codes[chosen][0, 0]), np.flatnonzero(chosen)[0]))
+    table = {name: np.asarray(column)[few] for name, column in table.items()}
+    matrix = np.eye(len(fitted.mechanism.table))
+    other = int(np.flatnonzero(fitted.mechanism.useful[:, 0] != codes[chosen][0, 0])[0])
+    matrix[0, [0, other]] = 0.5
+    mechanism, moved = with_matrix(fitted.mechanism, matrix), 0
+    for _ in range(20):
+        one = estimate_counts(mechanism, mechanism.apply(table))["age"]
+        place = codes[chosen][0, 0]
+        assert one.low[place] <= 1 <= one.high[place]
+        moved += one.count[place] < 0.5
+    assert 0 < moved < 20
+
+
 def test_the_estimate_is_nearer_than_the_released_count(table):
     """Four of ten records are released as one symbol: its class is counted far too often."""
     mechanism = fit(table, **COLUMNS, budget=0.15).mechanism
