@@ -211,6 +211,20 @@ def test_a_limit_without_end_leaves_cutting_planes_nothing_to_cut():
     assert found.gap <= 1e-14 * found.value
 
 
+@pytest.mark.parametrize(("seed", "last"), [(4, "hybrid-gradient"), (17, "cutting-planes")])
+def test_a_small_program_of_rare_symbols_goes_on_until_it_is_proved(seed, last):
+    """Newton's method ends at a gap above 1e-3; HiGHS gives symbols of masses below its tolerance no row."""
+    measure = lk.FInformation(lk.ChiSquared())
+    joint = np.random.default_rng(seed).dirichlet(np.full(12, 0.05)).reshape(3, 4) + 1e-13
+    joint /= joint.sum()
+    limit = 0.3 * float(measure(joint, np.eye(4)))
+    problem = jp.DistortionProblem(joint, 1.0 - np.eye(4), leakage_budget=limit, leakage=measure)
+    found = jp.solve(problem, tol=1e-7)
+    assert_proved(problem, found)
+    assert f"{last} next" in found.notes[-1]
+    assert jp.solve(problem, tol=1e-7, max_steps=1).lower_bound <= found.value + 1e-12
+
+
 @pytest.mark.parametrize("seed", [1, *thorough(0, 4, 7, 9, 10, 11)])
 def test_a_linear_program_near_independence_goes_on_to_the_hybrid_gradient(seed):
     """Its limits of 6e-10 are less than what HiGHS leaves of them."""

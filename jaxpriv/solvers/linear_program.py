@@ -244,7 +244,8 @@ def _mechanism(data: Data, system: _System, u: np.ndarray) -> np.ndarray:
     """W, (Y, X), with rows that sum to one."""
     x = np.zeros(len(system.inside))
     x[system.inside] = np.maximum(u[: system.inside.sum()], 0.0)
-    x = x.reshape(data.cost.shape)
+    x, inside = x.reshape(data.cost.shape), system.inside.reshape(data.cost.shape)
+    x = np.where(x.sum(axis=0) > 0, x, inside)  # the backend may give a symbol of less mass than its tolerance nothing
     return x / x.sum(axis=0)
 
 

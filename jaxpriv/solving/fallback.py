@@ -200,7 +200,8 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
 
     Next is, of a problem on mutual information, the accelerated method where it streams, otherwise mirror descent; of a
     linear program, the simplex method of HiGHS and then the hybrid gradient; of another small program, linear programs
-    over rules, which go on from what `first` has, however near it is; of another large one, the hybrid gradient.
+    over rules, which go on from what `first` has, however near it is, and then the hybrid gradient; of another large
+    one, the hybrid gradient.
     Mechanism and proof are certified together; of the simplex method and the hybrid gradient the result with the
     smaller gap is taken whole.
     """
@@ -212,10 +213,13 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
         return first
     if not problem.of_information:
         if not problem.linear and _cuttable(problem):
-            return _or_by_cutting_planes(problem, first, request)
-        if not (stalled or first.stopped):
+            first = _or_by_cutting_planes(problem, first, request)
+            stalled = first.code == Status.NOT_CERTIFIED and first.gap > _LARGE_GAP * abs(first.value)
+            if not stalled or clock.left < _BEFORE or not_by_products(problem) is not None:
+                return first
+        elif not (stalled or first.stopped):
             return first
-        if problem.linear:
+        elif problem.linear:
             first = _or_whole(first, Stages(problem, "linear-program", LinearProgram(), goal, 0, clock))
             if first.code != Status.NOT_CERTIFIED or clock.expired() or not_by_products(problem) is not None:
                 return first
