@@ -100,8 +100,9 @@ _LOOSE, _LARGE_STEP = 1e-3, 2e10
 # Inside of a trace a problem of a smooth average with at most so many pairs (x, y), at a tolerance not below this one,
 # is for the hybrid gradient: its program compiles in half the time of the interior point's, and a solve takes longer.
 # `python -m benchmarks.traces --solvers` measures both: 3,000 solves of 16 symbols take as long as was saved, and 460
-# solves of 32 symbols. A measure that is the limit takes about as long with either.
-_TRACED_PAIRS, _TRACED_TOLERANCE = 256, 1e-8
+# solves of 32 symbols. Where the measure is the limit a solve takes .6 to 2.4 times as long, up to the second number of
+# pairs, and the interior point may stall at rare symbols.
+_TRACED_PAIRS, _TRACED_LIMIT_PAIRS, _TRACED_TOLERANCE = 256, 32**2, 1e-8
 # A smooth average of one joint, with budgets alone and at most so many pairs (x, y), takes an eighth less time with
 # fewer correctors and mirror steps: nine measures at 8, 16 and 32 symbols. Mutual information has a kernel. Steps that
 # go nearer to the boundary and may leave a wider neighbourhood are 5 to 7 % fewer: eight measures, 480 random problems
@@ -335,7 +336,8 @@ def _compiles_sooner(problem: DistortionProblem, goal: Goal) -> bool:
         return False
     measure, (groups, _, inputs, outputs) = problem.leakage, problem.sizes
     average = measure.smooth and not measure.worst_outcome and not problem.limits
-    return average and groups == 1 and inputs * outputs <= _TRACED_PAIRS
+    most = _TRACED_LIMIT_PAIRS if problem.form.limits_leakage else _TRACED_PAIRS
+    return average and groups == 1 and inputs * outputs <= most
 
 
 def by_vertices(problem: DistortionProblem, request: Request) -> bool:

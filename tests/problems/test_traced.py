@@ -279,12 +279,12 @@ CHOICES = {
     "hybrid-gradient": (
         ({"budget": 0.2, "leakage": lk.Sibson(2.0)}, 16, 1e-6),
         ({"multiplier": 0.2, "leakage": CHI_SQUARED}, 8, 1e-8),
-        ({"leakage_budget": 0.2, "leakage": lk.Sibson(2.0)}, 8, 1e-6),
+        ({"leakage_budget": 0.2, "leakage": lk.Sibson(2.0)}, 32, 1e-6),
     ),
     "interior-point": (
         ({"budget": 0.2, "leakage": lk.Sibson(2.0)}, 17, 1e-6),
         ({"budget": 0.2, "leakage": lk.Sibson(2.0)}, 8, 1e-9),
-        ({"leakage_budget": 0.2, "leakage": lk.Sibson(2.0)}, 17, 1e-6),
+        ({"leakage_budget": 0.2, "leakage": lk.Sibson(2.0)}, 33, 1e-6),
         ({"budget": 0.2, "leakage": lk.Sibson(2.0), "limits": ((lk.MaxLift(), 0.5),)}, 8, 1e-6),
         ({"budget": 0.2, "leakage": lk.MutualInformation()}, 8, 1e-6),
         ({"budget": 0.2, "leakage": lk.MaximalLeakage()}, 8, 1e-6),
