@@ -65,8 +65,6 @@ class SampledLift(AbstractPointwiseLeakage):
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True, least=0.0)
 
-    unseen: ClassVar[bool] = True
-
     @property
     def untraceable(self) -> str | None:
         return "its frequencies are traced; pass NumPy arrays" if is_traced(self) else None
@@ -113,10 +111,11 @@ class SampledLift(AbstractPointwiseLeakage):
         return np.exp(-limit) * a - b
 
     def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:
-        if not self.complete and max((given > 0).sum(axis=axis).max() for axis in (0, 1)) > 1:
-            raise InputError("the joint gives a symbol no mass that no sample showed: its P(x|s) is not known")
-        if not self.complete and len(given) == 1:
-            raise InputError("the samples show a single symbol: no distortion can be limited on them")
+        if not self.complete:
+            if max((given > 0).sum(axis=axis).max() for axis in (0, 1)) > 1:  # S is not X
+                raise InputError("the joint gives a symbol no mass that no sample showed: its P(x|s) is not known")
+            if len(given) == 1:
+                raise InputError("the samples show a single symbol: no distortion can be limited on them")
         first, second = np.argwhere(~np.eye(len(given), dtype=bool)).T
         numerator, denominator = (
             part[:, None, :-2] @ given + part[:, None, -2:-1] * given[first] - part[:, None, -1:] * given[second]
@@ -124,6 +123,14 @@ class SampledLift(AbstractPointwiseLeakage):
         )
         size = (-1, given.shape[1])
         return numerator.reshape(size), denominator.reshape(size), 1.0
+
+    def completed(self, joints: np.ndarray, mass: float) -> np.ndarray:
+        """With `mass` for symbols that no sample showed, where S = X: only then is their P(x|s) known."""
+        if joints.shape[-2] != joints.shape[-1]:
+            return joints
+        diagonal = np.eye(joints.shape[-1])
+        absent = joints.sum(axis=-1, keepdims=True) == 0
+        return joints if (joints * (1.0 - diagonal)).any() else joints + mass * absent * diagonal
 
     def score(self, log_lift: LogLift, support: Support) -> Scores:
         same_symbols("source", self.source, 0, log_lift.shape[-1])

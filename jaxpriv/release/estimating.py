@@ -7,8 +7,9 @@ sum_x n_x ((W g^2)(x) - (W g)(x)^2). The weights g are those of ridge regression
 penalty at which n max |d| and the standard error together are smallest.
 
 n max |d| bounds the systematic error of all tables. Most of them would not have been released as this one: each mean
-(n W)_y is in an interval about m_y, of Clopper and Pearson, which also holds where the draws have different
-probabilities (Hoeffding 1956, Theorem 5). So for every l (Y,)
+(n W)_y is in the interval of Clopper and Pearson about m_y. That is for draws of equal probabilities; of different ones
+a count has at most the same tails from 1 beyond its mean on (Hoeffding 1956), and nearer to it tails of at most about
+their square more, which is nothing for those used here. So for every l (Y,)
 
     sum_x n_x d(x)  <=  n max_x (d - W l)(x)  +  sum_y max( l_y low_y, l_y high_y ) ,
 
@@ -34,8 +35,9 @@ _STEPS = 500
 # Singular values below this share of the largest one are rounding.
 _RANK = 1e-13
 # The probability that the means of the outputs are not all in their intervals: little beside the 5 in 100 of what is
-# stated. Entries of W up to which a linear program takes less than a second: of one with more, l = 0.
-_OUTSIDE, _ENTRIES = 1e-3, 250_000
+# stated. Entries of W up to which a linear program takes half a second (of 350^2 it takes 3, of 500^2 12): of one with
+# more, l = 0.
+_OUTSIDE, _ENTRIES = 1e-3, 200**2
 # Standard errors on either side of 95 of 100 estimates.
 _SIDE = 2.0
 
@@ -48,8 +50,8 @@ class CountEstimate:
         labels: of the classes, (k,).
         count: (k,) float64, the estimates; they may be negative, and are not rounded.
         standard_error: (k,), of the draws: the table is held fixed.
-        bias: (k,), the largest systematic error that a table which agrees with the release may have; 0 (rounding
-            apart) where the design determines the count.
+        bias: (k,), the largest systematic error that a table which agrees with the release may have, or with more than
+            200^2 pairs of symbols any table; 0 (rounding apart) where the design determines the count.
         low, high: (k,), the range in which the count of the original table lies in about 95 of 100 releases: the
             systematic errors on each side, and two standard errors.
     """

@@ -201,9 +201,8 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
     Next is, of a problem on mutual information, the accelerated method where it streams, otherwise mirror descent; of a
     linear program, the simplex method of HiGHS and then the hybrid gradient; of another small program, linear programs
     over rules, which go on from what `first` has, however near it is, and then the hybrid gradient; of another large
-    one, the hybrid gradient.
-    Mechanism and proof are certified together; of the simplex method and the hybrid gradient the result with the
-    smaller gap is taken whole.
+    one, the hybrid gradient. Mechanism and proof are certified together; of the simplex method and the hybrid gradient
+    the result with the smaller gap is taken whole.
     """
     clock, goal, missed = request.clock, request.goal, first.code == Status.NOT_CERTIFIED
     stalled = missed and first.gap > _LARGE_GAP * abs(first.value)
@@ -215,7 +214,7 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
         if not problem.linear and _cuttable(problem):
             first = _or_by_cutting_planes(problem, first, request)
             stalled = first.code == Status.NOT_CERTIFIED and first.gap > _LARGE_GAP * abs(first.value)
-            if not stalled or clock.left < _BEFORE or not_by_products(problem) is not None:
+            if not stalled or clock.expired() or clock.left < _BEFORE or not_by_products(problem) is not None:
                 return first
         elif not (stalled or first.stopped):
             return first

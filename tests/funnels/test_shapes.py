@@ -137,8 +137,8 @@ def test_what_leaks_without_limit_is_left_out_of_the_local_search(form):
     outputs = source * np.stack([rows, 1.0 - rows], axis=1)  # (N, y, x)
     product = source * outputs.sum(axis=2, keepdims=True)
     lifts = np.log(outputs / product)
-    told, leaked = (outputs * lifts).sum(axis=(1, 2)), -(product * lifts).sum(axis=(1, 2))
-    values = leaked[told >= 0.4] if form == "disclosure" else leaked - 0.4 * told
+    disclosed, leaked = (outputs * lifts).sum(axis=(1, 2)), -(product * lifts).sum(axis=(1, 2))
+    values = leaked[disclosed >= 0.4] if form == "disclosure" else leaked - 0.4 * disclosed
     assert found.lower_bound <= found.value <= values.min() + 1e-4
     assert np.isfinite(found.value)
     assert form != "disclosure" or found.disclosure >= 0.4
