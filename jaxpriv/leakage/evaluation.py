@@ -299,7 +299,7 @@ def _telling_output(measure: AbstractLeakage, joint: np.ndarray, mechanism: np.n
 
 
 def _telling_ratio(measure: AbstractPointwiseLeakage, joint: np.ndarray, mechanism: np.ndarray) -> Witness | None:
-    log_lift, support, masses = _log_lifts(measure.completed(joint, _RAREST), mechanism)
+    log_lift, support, masses = _log_lifts(_completed(measure, joint), mechanism)
     if not (masses > 0).any():
         return None
     with np.errstate(invalid="ignore"):  # of an output without mass
@@ -310,10 +310,19 @@ def _telling_ratio(measure: AbstractPointwiseLeakage, joint: np.ndarray, mechani
 
 def log_ratios(measure: AbstractPointwiseLeakage, joints: np.ndarray, mechanisms: np.ndarray) -> np.ndarray:
     """The values of `evaluate` for joints (..., S, X) and mechanisms (..., X, Y), in nats: (...)."""
-    log_lift, support, masses = _log_lifts(measure.completed(joints, _RAREST), mechanisms)
+    log_lift, support, masses = _log_lifts(_completed(measure, joints), mechanisms)
     with np.errstate(invalid="ignore"):
         scores = measure.score(log_lift, support)
     return np.asarray(np.maximum(np.where(masses > 0, scores, 0.0).max(axis=-1), 0.0))
+
+
+def _completed(measure: AbstractPointwiseLeakage, joints: np.ndarray) -> np.ndarray:
+    """The joints (..., S, X), where S = X with a probability next to 0 of each symbol that counts without mass too."""
+    if not measure.unseen or joints.shape[-2] != joints.shape[-1]:
+        return joints
+    diagonal = np.eye(joints.shape[-1])
+    absent = joints.sum(axis=-1, keepdims=True) == 0
+    return joints if (joints * (1.0 - diagonal)).any() else joints + _RAREST * absent * diagonal
 
 
 def _log_lifts(joint: np.ndarray, mechanism: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

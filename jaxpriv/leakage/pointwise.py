@@ -66,10 +66,7 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True, least=0.0, stacks=True)
 
-    def completed(self, joints: np.ndarray, mass: float) -> np.ndarray:
-        """The joints (..., S, X) whose lifts are scored: with this `mass` for symbols that count without any."""
-        del mass
-        return joints
+    unseen: ClassVar[bool] = False  # symbols without mass in the joint count too
 
     @abstractmethod
     def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr | float]:

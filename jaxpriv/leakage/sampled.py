@@ -65,6 +65,8 @@ class SampledLift(AbstractPointwiseLeakage):
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True, least=0.0)
 
+    unseen: ClassVar[bool] = True
+
     @property
     def untraceable(self) -> str | None:
         return "its frequencies are traced; pass NumPy arrays" if is_traced(self) else None
@@ -123,14 +125,6 @@ class SampledLift(AbstractPointwiseLeakage):
         )
         size = (-1, given.shape[1])
         return numerator.reshape(size), denominator.reshape(size), 1.0
-
-    def completed(self, joints: np.ndarray, mass: float) -> np.ndarray:
-        """With `mass` for symbols that no sample showed, where S = X: only then is their P(x|s) known."""
-        if joints.shape[-2] != joints.shape[-1]:
-            return joints
-        diagonal = np.eye(joints.shape[-1])
-        absent = joints.sum(axis=-1, keepdims=True) == 0
-        return joints if (joints * (1.0 - diagonal)).any() else joints + mass * absent * diagonal
 
     def score(self, log_lift: LogLift, support: Support) -> Scores:
         same_symbols("source", self.source, 0, log_lift.shape[-1])
