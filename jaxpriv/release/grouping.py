@@ -254,8 +254,8 @@ def fit_groups_within(source: Source, request: GroupsRequest, clock: Clock) -> F
                 )
                 group = fit_within(columns, request_of_group, clock)
                 if group.unchanged:  # the first sentence says so of whole records
-                    own = f"Every record is released with its own {' and '.join(side.names)}."
-                    group = replace(group, statements=(own, *group.statements[1:]))
+                    sentence = f"Every record is released with its own {' and '.join(side.names)}."
+                    group = replace(group, statements=(sentence, *group.statements[1:]))
                 fitted.append(group)
         return _Designs(fitted, *together([group.mechanism.table for group in fitted]))
 
