@@ -62,7 +62,13 @@ from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
 from jaxpriv.solving.loops import Ahead, RunResult, run, seconds_of
-from jaxpriv.solving.tight_limits import at_least_value, feasible_at_least, independent_vertex, solve_without_slack
+from jaxpriv.solving.tight_limits import (
+    StatedProgram,
+    at_least_value,
+    feasible_at_least,
+    independent_vertex,
+    solve_without_slack,
+)
 from jaxpriv.verifier.claims import upper
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
@@ -139,13 +145,16 @@ class Stages:
             answer = self.run(lowered)
         return self.conclude(lowered, self.or_at_least_value(lowered, answer))
 
-    def or_at_least_value(self, lowered: Lowered, answer: CertifiedCandidate) -> CertifiedCandidate:
+    def or_at_least_value(
+        self, lowered: Lowered, answer: CertifiedCandidate, stated: StatedProgram = measured_program
+    ) -> CertifiedCandidate:
         """The answer; where limits have next to no slack and it misses the goal, with what solves the problem at their
-        least values: its rules prove nearly as much here, and its mechanism costs next to nothing more.
+        least values: its rules prove nearly as much here, and its mechanism costs next to nothing more. The program is
+        the one that `stated` makes of the problem and the limits.
         """
         if not lowered.limits or lowered.goal.proved(answer) or self.clock.expired():
             return answer
-        at_least = at_least_value(lowered.program, self.problem, lowered.limits)
+        at_least = at_least_value(lowered.program, self.problem, lowered.limits, stated)
         if at_least is None:
             return answer
         mechanisms, duals = at_least
@@ -506,7 +515,7 @@ class Stages:
         lowered = Lowered(away, limits, AWAY, face, tight)
         vertex = solve_without_slack(away, tight) if any(tight) else None
         if vertex is None:
-            return self.run(lowered)
+            return self.or_at_least_value(lowered, self.run(lowered), distance_program)
         nearest = self.certified(lowered, "linear-program", *vertex)
         if nearest.value > 0 >= nearest.bound:
             # A vertex meets ratios of small probabilities to the backend's tolerance only. Where Y is independent of S
