@@ -225,9 +225,7 @@ class _InformationOfOrder(_OfOrder, AbstractExponentialMeanLeakage):
         1 has no logarithm, and the total of a multiplier form has the price of the distortion in it.
         """
         scale, most = super().scale_for(symbols), math.log(symbols)
-        return (
-            scale if scale.proportional else replace(scale, outer=lambda total: xp.minimum(scale.outer(total), most))
-        )
+        return scale if scale.proportional else replace(scale, outer=lambda total: xp.minimum(scale.outer(total), most))
 
 
 def _largest_lift_rules(view: View) -> Rules:
