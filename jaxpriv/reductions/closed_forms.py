@@ -65,8 +65,8 @@ def _useless(joints: Arr, measures: Sequence[AbstractLeakage], column: np.ndarra
     """
     useless = np.zeros(len(column), dtype=bool)
     for joint, measure in _infinite(joints, measures, _beside_the_rest(column)):
-        known, present = joint.any(axis=1), joint[:, column > 0].any(axis=1)
-        excluding = present & (measure.needed(len(joint)) & (known & ~present)).any(axis=1)
+        massed, present = joint.any(axis=1), joint[:, column > 0].any(axis=1)
+        excluding = present & (measure.needed(len(joint)) & (massed & ~present)).any(axis=1)
         useless |= joint[excluding].any(axis=0) if excluding.any() else True
     return useless
 
