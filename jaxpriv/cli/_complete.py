@@ -29,7 +29,9 @@ def of_columns(ctx: typer.Context) -> list[str]:
 
 def rules(ctx: typer.Context) -> list[str]:
     """COL=RULE."""
-    return [f"{column}{rule}" for column in of_columns(ctx) for rule in ("categories", "quantiles:4", "edges:")]
+    return [
+        f"{column}{rule}" for column in of_columns(ctx) for rule in ("categories", "quantiles:4", "edges:", "first:")
+    ]
 
 
 def prices(ctx: typer.Context) -> list[str]:

@@ -70,6 +70,8 @@ def settings(column: str, rule: "Rule") -> dict[str, str]:
         text = f"quantiles:{rule.count}"
     elif not isinstance(rule, Categories):
         text = "edges:" + ",".join(map(repr, rule.edges))
+    elif rule.first is not None:
+        text = f"first:{rule.first}" + (f",{rule.least}" if rule.least is not None else "")
     elif rule.least is not None:
         text = f"categories:{rule.least}"
     given = {"bins": text, "missing": rule.missing, "other": getattr(rule, "other", None)}

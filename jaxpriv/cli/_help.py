@@ -172,8 +172,9 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         ),
         "bins": (
             "COL=RULE",
-            "Classes of a column: quantiles:4, edges:0,18,65,inf, categories or categories:10 (values with fewer "
-            "than 10 records become the class 'other', see --other); repeat the option for other columns.",
+            "Classes of a column: quantiles:4, edges:0,18,65,inf, first:7 (only the first 7 characters count: the "
+            "month of 2026-01-31), categories, or categories:10 or first:7,10 (values with fewer than 10 records "
+            "become the class 'other', see --other); repeat the option for other columns.",
             "categories; real numbers need a rule",
         ),
         "compare:bins": ("COL=RULE", "Classes of a column of ORIGINAL, as for `jaxpriv fit`."),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 # What --bins takes.
-_BINS = "COL=quantiles:N, COL=edges:A,B,... or COL=categories[:N]"
+_BINS = "COL=quantiles:N, COL=edges:A,B,..., COL=categories[:N] or COL=first:K[,N]"
 SYMBOLS = ("attributes", "classes")
 
 
@@ -217,7 +217,7 @@ def counted_like(path: Path, columns: ColumnOptions, classes: "np.ndarray") -> "
 
 
 def _rule(name: str, text: str) -> "Rule":
-    """quantiles:N, edges:A,B,..., categories or categories:N."""
+    """quantiles:N, edges:A,B,..., categories, categories:N, first:K or first:K,N."""
     from jaxpriv.statistics.tables import Categories, Edges, Quantiles
     from jaxpriv.verifier.records import edge_of
 
@@ -226,6 +226,9 @@ def _rule(name: str, text: str) -> "Rule":
     try:
         if kind == "categories":
             return Categories(least=int(parameter)) if parameter else Categories()
+        if kind == "first":
+            first, comma, least = parameter.partition(",")
+            return Categories(first=int(first), least=int(least) if comma else None)
         if kind == "quantiles":
             return Quantiles(int(parameter))
         if kind == "edges":
@@ -234,7 +237,9 @@ def _rule(name: str, text: str) -> "Rule":
     except InputError as error:
         raise InputError(f"{option}: {error}") from error
     except ValueError:
-        raise InputError(f"{option} is not {_BINS}{near(kind, ('quantiles', 'edges', 'categories'))}") from None
+        raise InputError(
+            f"{option} is not {_BINS}{near(kind, ('quantiles', 'edges', 'categories', 'first'))}"
+        ) from None
 
 
 def _pairs(texts: Sequence[str] | None, option: str, form: str = "COL=VALUE") -> dict[str, str]:

@@ -252,7 +252,11 @@ def fit_groups_within(source: Source, request: GroupsRequest, clock: Clock) -> F
                     weights=_within(side.names, weights),
                     **{name: getattr(request, name) for name in _ALIKE},
                 )
-                fitted.append(fit_within(columns, request_of_group, clock))
+                group = fit_within(columns, request_of_group, clock)
+                if group.unchanged:  # the first sentence says so of whole records
+                    sentence = f"Every record is released with its own {' and '.join(side.names)}."
+                    group = replace(group, statements=(sentence, *group.statements[1:]))
+                fitted.append(group)
         return _Designs(fitted, *together([group.mechanism.table for group in fitted]))
 
     clock.begin("the curves of the groups")
@@ -516,7 +520,7 @@ def _redrawn(group: Fitted, table: np.ndarray, confidence: float) -> Fitted:
     audit = audited(mechanism, group.evidence, confidence)
     claims = group.evidence.claims(mechanism)
     mixed = "The design was mixed with a constant release, because the groups reveal too much together without it."
-    statements = (*group.statements, mixed)
+    statements = (*group.statements[group.unchanged :], mixed)  # the first sentence of an unchanged one says so
     return replace(
         group, mechanism=mechanism, claims=claims, status=FEASIBLE, audit=audit, statements=statements, unchanged=False
     )

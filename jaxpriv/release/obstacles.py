@@ -2,12 +2,13 @@
 
 A column of real numbers has no classes of its own, an empty cell has none, and where useful or private columns make
 more combinations than there are records for, or more than a design may have, the column with the most classes gets
-about half of them, as often as necessary: quantiles of numbers, and of texts the frequent ones, while most records keep
-a class that says something. What looks like an identifier, and numbers that are written as texts, are named.
+about half of them, as often as necessary: quantiles of numbers, the months or years of dates, the first digits of codes
+of one length, and the frequent ones of other texts, while most records keep a class that says something. What looks
+like an identifier, and numbers that are written as texts, are named.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +24,8 @@ from jaxpriv.verifier.releases import NUMBER, column_names, number_form
 _MISSING = "missing"
 # Up to so many different real numbers are classes; so many different numbers among texts are no answers 1, 2, 3.
 _FEW, _MANY = 8, 16
+# A month, a day or a time, as ISO 8601 has it.
+_DATE = re.compile("[0-9]{4}-[0-9]{2}(-[0-9]{2}([T ].*)?)?")
 # The share of the records that may be of the class `other`.
 MOST_OTHER = 2 / 3
 # The ways to write numbers that a file may have, and how it is then read.
@@ -57,7 +60,7 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
         if given is None and _real(column):
             given = Quantiles(4)
             without[name] = "holds real numbers"
-        elif given is None and identifies(column):
+        elif given is None and not _dated(column.values[~column.missing]) and identifies(column):
             single.add(name)
         rule = given or default_rule(column)
         empty = int(missing_rows(column, rule).sum())
@@ -92,18 +95,19 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
                 if left := [name for name in names if len(fitted[name].labels) > _FEW]:
                     message += (
                         f"; merging rare texts would leave most records of {', '.join(map(repr, left))} in one class: "
-                        "make a coarser column in the table (of dates the month or the year, of codes their first "
-                        "characters)"
+                        "give them coarser classes (of dates and codes their first characters: --bins COL=first:4), or "
+                        "make a coarser column in the table"
                     )
                 if side == "private":
                     raise InputError(message)
                 needed = {name: rule for name, rule in first.items() if name in without}
                 raise CrowdedError(message, classes, most, needed)
+            coded = isinstance(coarser, Quantiles) and _codes(getattr(fitted[name], "values", None) or ())
             crowded.setdefault(
                 name,
                 f"has {len(fitted[name].labels)} classes, "
                 + "as many as an identifier has (leave it out if it is one), " * (name in single)
-                + "some begin with 0, as those of codes (quantiles order them as numbers), " * _codes(fitted[name])
+                + "some begin with 0, as those of codes (quantiles order them as numbers), " * coded
                 + f"with which the {side} columns make {size} combinations, "
                 + (f"too many for {rows} records of the design" if size > most else f"more than {symbols}"),
             )
@@ -160,9 +164,9 @@ def identifies(column: Column) -> bool:
     return True
 
 
-def _codes(fitted: FittedRule) -> bool:
+def _codes(values: Sequence[str]) -> bool:
     """Whether there are whole numbers with a 0 in front."""
-    return isinstance(fitted, Categories) and any(re.fullmatch("0[0-9]+", value) for value in fitted.values or ())
+    return any(re.fullmatch("0[0-9]+", value) for value in values)
 
 
 def _combinations(names: Sequence[str], fitted: Mapping[str, FittedRule], codes: Mapping[str, np.ndarray]) -> int:
@@ -170,13 +174,33 @@ def _combinations(names: Sequence[str], fitted: Mapping[str, FittedRule], codes:
     return len(distinct_rows(stacked, [len(fitted[name].labels) for name in names])[0])
 
 
+def _dated(values: Iterable[object]) -> bool:
+    """Whether all that is there are dates."""
+    return all(isinstance(value, str) and (not value or _DATE.fullmatch(value)) for value in values)
+
+
+def _beginnings(values: Sequence[str]) -> Sequence[int]:
+    """How many first characters of dates (days, months, years) and of codes of one length mean something."""
+    if values and _dated(values):
+        return (10, 7, 4)
+    codes = _codes(values) and len({len(text) for text in values}) == 1 and all(map(str.isdigit, values))
+    return range(len(values[0]) - 1, 0, -1) if codes else ()
+
+
 def _coarser(parts: Parts, name: str, rule: Rule, fitted: FittedRule) -> Rule | None:
     """A rule with about half the classes, two at least; None where there is none, or only one with most in `other`."""
     column, size = parts.columns[name], len(fitted.labels) - (rule.missing is not None)
     if size <= 2:
         return None
-    words = isinstance(fitted, Categories) and not all(map(NUMBER.fullmatch, fitted.values or ()))
-    if not words:
+    values = (fitted.values or ()) if isinstance(fitted, Categories) else ()
+    words = isinstance(fitted, Categories) and not all(map(NUMBER.fullmatch, values))
+    beginnings = [
+        length for length in _beginnings(values) if len({text[:length] for text in values}) <= (size + 1) // 2
+    ]
+    if beginnings:
+        assert isinstance(rule, Categories)
+        candidates = [replace(rule, values=None, first=length) for length in beginnings]
+    elif not words:
         count = rule.count // 2 if isinstance(rule, Quantiles) else 2 ** ((size - 1).bit_length() - 1)
         candidates = [Quantiles(power, rule.missing, rule.tokens) for power in (count, 2) if power >= 2]
     else:

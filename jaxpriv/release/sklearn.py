@@ -259,7 +259,7 @@ def _column(name: str, values: object, rule: Rule | None) -> Column:
             values = values.astype(str)
         elif values.dtype.kind == "f" and rule is not None and rule.missing is not None:
             values = np.ma.masked_where(np.isnan(values), values)
-    return column_of(name, values, dates=True)
+    return column_of(name, values)
 
 
 def _is_gap(value: object) -> bool:

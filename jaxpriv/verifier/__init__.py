@@ -15,7 +15,7 @@ from pathlib import Path
 from jaxpriv._runtime.importing import names_of
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 from jaxpriv.verifier.archive import Json, Table, read_file
-from jaxpriv.verifier.claims import Claim
+from jaxpriv.verifier.claims import INFINITE, Claim
 from jaxpriv.verifier.designs import (
     BY_SOLVER,
     Audit,
@@ -126,7 +126,8 @@ class Findings:
         lines = [f"not checked: {sentence}" for sentence in self.not_checked]
         lines += [] if self.design is None else [f"design {self.design}"]
         for name, claim in self.guarantees.items():
-            lines += [f"  {name}: {_interval(claim)} whatever the population is", f"    ({_MEANINGS[name]})"]
+            means = _UNBOUNDED if claim == INFINITE else _MEANINGS[name]
+            lines += [f"  {name}: {_interval(claim)} whatever the population is", f"    ({means})"]
         for name, claim in self.claims.items():
             source = "as the solver states it" if name in BY_SOLVER else "on the records of the design"
             lines.append(f"  {name}: {_interval(claim)} {source}")
@@ -158,6 +159,7 @@ _MEANINGS = {
     "maximal-leakage": "a guess about a record is right at most e to this number times as often as without its release",
     "ldp": "no release is more than e to this number times as likely for one record as for another",
 }
+_UNBOUNDED = "some release is possible for one record and impossible for another"
 
 
 def _stated(test: ConformityResult | DependenceResult | None) -> Json:

@@ -204,6 +204,16 @@ def _edges(value: Json, place: str) -> None:
 
 
 _EXTRAS: Mapping[str, Form] = {"kind": _text, "other": _label, "missing": _label, "tokens": _texts}
+
+
+def _beginnings(value: Json, place: str) -> None:
+    """A rule of categories of which only the first characters count."""
+    _fields(values=_optional(_labels(1)), first=_whole, **_EXTRAS)(value, place)
+    rule: Any = value
+    if not rule["first"] or any(len(text) > rule["first"] for text in rule["values"] or ()):
+        raise IntegrityError(f"{place} has values with more characters than count")
+
+
 # The fields of a rule by its kind; a rule of quantiles is one of edges once it is fitted.
 _RULES: Mapping[str, Form] = {
     "categories": _fields(values=_optional(_labels(1)), **_EXTRAS),
@@ -215,7 +225,8 @@ def _rule(value: Json, place: str) -> None:
     kind = value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in _RULES:
         raise IntegrityError(f"{place} has no known kind")
-    _RULES[kind](value, place)
+    form = _beginnings if kind == "categories" and "first" in value else _RULES[kind]  # type: ignore[operator]
+    form(value, place)
 
 
 def _column(*, private: bool) -> Form:

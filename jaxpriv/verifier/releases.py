@@ -447,7 +447,7 @@ def _coder(rule: Mapping[str, Any], labels: list[str]) -> Callable[[str], int]:
         codes = codes_by_text(rule["values"])
 
         def classed(text: str) -> int:
-            return codes.get(text, extra.get("other", -1))
+            return codes.get(text[: rule.get("first")], extra.get("other", -1))
     else:
         edges = [edge_of(edge) for edge in rule["edges"]]
 

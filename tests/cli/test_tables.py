@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from jaxpriv.release import Evidence, Mechanism
-from jaxpriv.statistics.tables import Codebook
+from jaxpriv.statistics.tables import Categories, Codebook
 from tests.cli.conftest import answered, mistaken, printed, refused, run
 from tests.release.conftest import people, write
 
@@ -164,6 +164,10 @@ def test_rare_classes_and_survey_weights(tmp_path):
     printed(line, "town=categories:5")
     with np.load("joint.npz") as arrays:
         assert arrays["counts"].tolist() == [[20, 10, 1], [20, 10, 1]]  # hi, lo; a, b and other
+    printed(line, "town=first:1,5 --codebook-out first.json")
+    assert Codebook.load("first.json").rules["town"] == Categories(("a", "b"), other="other", first=1)
+    mistaken(f"{line} town=first:0", "--bins", "first must be a whole number >= 1")
+    mistaken(f"{line} town=first", "--bins", "first:K[,N]")
     printed(line, "town=categories:5 --survey-weight w")
     with np.load("joint.npz") as arrays:
         assert_allclose(arrays["joint"] * 122, [[60, 20, 1], [20, 20, 1]], rtol=1e-12)

@@ -1,5 +1,6 @@
 """`advise`: its designs are those of `fit`, its rules remove what keeps a table from having one."""
 
+import datetime
 import re
 import signal
 
@@ -209,15 +210,31 @@ def test_most_records_are_of_no_class_of_rare_texts(side):
     """Such a class says nothing, and a design of it shows no leakage: what to do instead is said."""
     given = crowded() | {"day": np.array([f"2024-{row % 400}" for row in range(1500)], dtype=object)}
     sides = {"private": "income", "useful": "town"} | {side: "day"}
-    with refused("merging rare texts would leave most records of 'day' in one class: make a coarser column"):
+    with refused("merging rare texts would leave most records of 'day' in one class: give them coarser classes"):
         advise(given, **sides)
 
 
 def test_codes_that_are_taken_for_numbers_are_named():
-    given = crowded() | {"area": np.array([f"{row % 90:05d}" for row in range(1500)], dtype=object)}
+    given = crowded() | {"area": np.array([f"0{row % 90}" for row in range(1500)], dtype=object)}
     (obstacle,) = advise(given, private="income", useful="area", symbols=20).obstacles
     assert obstacle.rule == Quantiles(16)
     assert "has 90 classes, some begin with 0, as those of codes (quantiles order them as" in obstacle.sentence
+
+
+@pytest.mark.parametrize(
+    ("texts", "first", "classes"),
+    [
+        ([f"{row % 90:05d}" for row in range(1500)], 4, 9),
+        ([f"{2020 + row % 3}-{1 + row % 12:02d}-{1 + row % 28:02d}T{row % 24:02d}:00" for row in range(1500)], 7, 12),
+        ([datetime.date(2020 + row % 5, 1 + row % 12, 1 + row % 28) for row in range(1500)], 4, 5),
+    ],
+)
+def test_dates_and_codes_get_the_classes_of_their_first_characters(texts, first, classes):
+    given = crowded() | {"text": np.array(texts, dtype=object)}
+    found = advise(given, private="income", useful="text", symbols=20)
+    (obstacle,) = found.obstacles
+    assert obstacle.rule == Categories(first=first)
+    assert (found.useful, fit(given, **found.arguments, budget=0.2).mechanism.table.shape[0]) == (classes, classes)
 
 
 def test_five_answers_become_three_classes():

@@ -123,6 +123,13 @@ def test_the_budget_is_split_at_one_price(table, apart):
         assert apart.cost.apart <= sum(leaks) + 1e-4
 
 
+def test_a_group_that_is_released_as_it_is_says_so_of_its_own_columns_alone(apart):
+    assert [group.unchanged for group in apart.fitted] == [False, True, True]
+    for names, group in zip(apart.groups, apart.fitted, strict=True):
+        said = [sentence for sentence in group.statements if sentence.startswith("Every record is released")]
+        assert said == [f"Every record is released with its own {names[0]}."] * group.unchanged
+
+
 def test_the_population_leaks_no_more_than_its_bound(apart):
     """Its joint distribution is that of which `people` draws."""
     x = np.stack(np.unravel_index(np.arange(24), (3, 2, 2, 2)), axis=1)
@@ -236,6 +243,7 @@ def test_groups_that_reveal_nothing_by_themselves_are_mixed_with_constants(tmp_p
     assert 0.099 < float(found.leakage.upper) <= 0.1
     for one in found.fitted:
         assert one.status == "feasible"
+        assert not any("released" in sentence and "own" in sentence for sentence in one.statements)
         assert one.claims["excess"].upper == "0"
         one.mechanism.save(tmp_path / "design.zip")
         assert Mechanism.load(tmp_path / "design.zip").asked == one.mechanism.asked

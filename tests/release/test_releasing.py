@@ -20,7 +20,7 @@ from numpy.testing import assert_array_equal
 from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError, ResourceError
 from jaxpriv.release import Mechanism, audit_design, drift, estimate_counts, fit, release, releasing as releasing_module
 from jaxpriv.release.report import report
-from jaxpriv.statistics.tables import Edges
+from jaxpriv.statistics.tables import Categories, Edges
 from jaxpriv.verifier import verify
 from tests.cases import ROOT, files_end_at, raised, refused, run_python, thorough
 from tests.release.conftest import COLUMNS, Released, csv_text, resealed, saved, shown, write
@@ -180,6 +180,17 @@ def test_records_of_unseen_combinations_are_tested_too(tmp_path, table, rule):
     with refused(r"\(from 0\)"):
         release(files.records, files.mechanism, tmp_path / "2.csv", tmp_path / "2.json", unseen="refuse")
     assert not (tmp_path / "2.csv").exists()
+
+
+@pytest.mark.usefixtures("surely")
+def test_the_first_characters_are_released_and_verified(tmp_path, table):
+    days = [f"2026-{1 + age % 3:02d}-{1 + age % 28:02d}" for age in table["age"].tolist()]
+    given = table | {"day": np.array(days, dtype=object)}
+    asked = {"private": "income", "useful": ["day", "town"], "rules": {"day": Categories(first=7)}}
+    files = Released(tmp_path, given, fit(given, **asked, budget=0.15))
+    assert {row[0] for row in files.rows[1:]} == {"2026-01", "2026-02", "2026-03"}
+    found = files.verify(records=files.records, order=files.order)
+    assert min(found.conformity.p_value, found.dependence.p_value) > 1e-6
 
 
 # -- files -----------------------------------------------------------------------------------------

@@ -473,6 +473,37 @@ def test_the_rest_has_a_label_that_is_no_class():
         Categories(other="x", missing="x")
 
 
+# -- first characters --------------------------------------------------------------------------------
+
+
+def test_first_characters_are_the_classes():
+    days = column(["2026-01-31", "2026-01-01T10:00", "", "2025-12-31", "2026"])
+    rule = Categories(first=7, missing="unknown").fit(days)
+    assert rule.labels == ("2026", "2025-12", "2026-01", "unknown")
+    assert rule.encode(days).tolist() == [2, 2, 3, 1, 0]
+    assert Categories(first=4, least=2, missing="unknown").fit(days).labels == ("2026", "other", "unknown")
+    whole = Categories(first=2).fit(column([2101, 2102, 3333]))
+    assert whole.encode(column([3399, 2100])).tolist() == [1, 0]
+    with refused("numbers of several lengths"):  # a code 02139 that was read as a number
+        whole.encode(column([2139, 12139]))
+    for bad in ({"first": 0}, {"first": True}, {"first": 1.5}, {"values": ("abc",), "first": 2}):
+        with refused("first"):
+            Categories(**bad)
+
+
+def test_a_codebook_of_first_characters_is_read_back_and_others_are_written_as_they_were():
+    rows = {"s": ["0", "1", "1"] * 7, "x": ["2026-01-31", "2026-02-01", "2025-12-31"] * 7}
+    book = fit_codebook(rows, private="s", useful="x", rules={"x": Categories(first=4)})
+    stored = json.loads(book.to_json())
+    assert stored["columns"]["x"]["first"] == 4
+    assert "first" not in stored["columns"]["s"]
+    assert Codebook.from_json(book.to_json()).rules == book.rules
+    for first in (0, 3, True, None, "4"):
+        stored["columns"]["x"]["first"] = first
+        with raised(IntegrityError, "column|codebook"):
+            Codebook.from_json(json.dumps(stored))
+
+
 def test_a_published_codebook_does_not_say_that_a_private_value_is_called_other():
     rows = {"s": ["other"] * 10 + ["a"] * 10 + ["b"], "x": ["0", "1", "1"] * 7}
     book = fit_codebook(rows, private="s", useful="x", rules={"s": Categories(least=5)})

@@ -128,6 +128,8 @@ def test_more_private_symbols_say_what_is_not_proved_there(three, tmp_path):
     assert float(found.claims["solver_gap"].upper) <= 1.1e-6
     exact, stated = (float(found.claims[name].lower) for name in ("lower_bound", "solver_bound"))
     assert 0 <= exact < stated <= float(found.claims["value"].upper)
+    assert found.guarantees["ldp"].upper is None  # a funnel's mapping has zeros
+    assert "\n  ldp: inf whatever the population is\n    (some release is possible for one record and im" in found.text
     assert "solver_bound: at least" in found.text
     assert "which is not repeated here" in found.text
     assert "except solver_bound and solver_gap" in found.text

@@ -262,6 +262,8 @@ def rule_record(rule: FittedRule) -> dict[str, Any]:
     """The fields of a rule by their names, for JSON."""
     record = {"kind": next(name for name, rule_type in _KINDS.items() if isinstance(rule, rule_type)), **vars(rule)}
     record.pop("least", None)  # fitting uses it up
+    if record.get("first", 0) is None:  # as rules without it were always written
+        del record["first"]
     if isinstance(rule, Edges):
         record["edges"] = [
             edge if isinstance(edge, float) and math.isfinite(edge) else str(edge) for edge in rule.edges

@@ -89,7 +89,7 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
     """The columns `names` of a source, all of the same length >= 1.
 
     Raises `InputError` for a column that is absent or occurs twice, of a kind that has no classes
-    (dates, lists ...), with non-finite numbers, or of another length; for a table without rows; and
+    (lists, times of day ...), with non-finite numbers, or of another length; for a table without rows; and
     for a malformed CSV file, naming its line and row. `IntegrityError` for a Parquet file that is damaged or
     incomplete. `ResourceError` if a file cannot be read or a table library is not installed.
 
@@ -147,7 +147,7 @@ def parts_of_frame(source: object) -> list[tuple[str, object]]:
     return [(series.name, series) for series in frame.iter_columns()]
 
 
-def _from_series(nw: ModuleType, name: str, series: "Series[Any]", dates: bool) -> Column:
+def _from_series(nw: ModuleType, name: str, series: "Series[Any]") -> Column:
     kind, missing = series.dtype, np.asarray(series.is_null().to_numpy(), dtype=bool)
     if kind in (nw.String, nw.Categorical, nw.Enum):
         texts = series if kind == nw.String else series.cast(nw.String)
@@ -161,17 +161,17 @@ def _from_series(nw: ModuleType, name: str, series: "Series[Any]", dates: bool) 
             raise _rounded(name)
     elif kind == nw.Boolean:
         values = series.fill_null(False).to_numpy().astype(bool)
-    elif kind == nw.Object or (dates and kind in (nw.Date, nw.Datetime)):
+    elif kind == nw.Object or kind in (nw.Date, nw.Datetime):
         values = series.to_numpy()
     else:
         raise _unusable(name)
-    return _of_kind(name, values, missing, dates)
+    return _of_kind(name, values, missing)
 
 
-def column_of(name: str, values: object, *, dates: bool = False) -> Column:
+def column_of(name: str, values: object) -> Column:
     """A series of pandas, polars or Arrow, or an array, as a column.
 
-    `dates`: dates and times are texts, in the shortest form of ISO 8601 and UTC; otherwise they are an error.
+    Dates, with or without a time, are texts in the shortest form of ISO 8601 and UTC: "2026-01-31".
     """
     if isinstance(values, Column):  # read before
         return values
@@ -179,8 +179,8 @@ def column_of(name: str, values: object, *, dates: bool = False) -> Column:
         import narwhals as nw
 
         given: Any = values
-        return _from_series(nw, name, nw.from_native(given, series_only=True), dates)
-    return _from_array(name, values, dates)
+        return _from_series(nw, name, nw.from_native(given, series_only=True))
+    return _from_array(name, values)
 
 
 def is_series(values: object) -> bool:
@@ -203,7 +203,7 @@ def _is_native(values: object, asked: str) -> bool:
     return getattr(dependencies, asked)(values)
 
 
-def _from_array(name: str, values: object, dates: bool = False) -> Column:
+def _from_array(name: str, values: object) -> Column:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         missing = np.ma.getmaskarray(values)
         values = np.ma.getdata(values)
@@ -212,10 +212,10 @@ def _from_array(name: str, values: object, dates: bool = False) -> Column:
         missing = np.zeros(values.shape, dtype=bool)
     if values.ndim != 1:
         raise InputError(f"column {name!r} has {values.ndim} dimensions; 1 needed")
-    return _of_kind(name, values, missing, dates)
+    return _of_kind(name, values, missing)
 
 
-def _of_kind(name: str, values: np.ndarray, missing: np.ndarray, dates: bool) -> Column:
+def _of_kind(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
     match values.dtype.kind:
         case "b":
             return _logical(name, values, missing)
@@ -225,11 +225,11 @@ def _of_kind(name: str, values: np.ndarray, missing: np.ndarray, dates: bool) ->
             return _number(name, values, missing)
         case "U":
             return _text(name, values.tolist(), missing)
-        case "M" if dates:
+        case "M":
             return _dates(name, values, missing | np.isnat(values))
         case "O":
             gaps = missing | np.array([value is None for value in values], dtype=bool)
-            return _from_objects(name, values, gaps, dates)
+            return _from_objects(name, values, gaps)
     raise _unusable(name)
 
 
@@ -256,7 +256,7 @@ def _objects(values: Sequence[object]) -> np.ndarray:
     return array
 
 
-def _from_objects(name: str, values: np.ndarray, missing: np.ndarray, dates: bool) -> Column:
+def _from_objects(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
     """A column without a type of its own, which all its values that are not missing have."""
     present = values[~missing].tolist()
 
@@ -267,7 +267,7 @@ def _from_objects(name: str, values: np.ndarray, missing: np.ndarray, dates: boo
         return _text(name, np.where(missing, "", values).tolist(), missing)
     if only(bool, np.bool_):
         return _logical(name, np.where(missing, False, values), missing)
-    if dates and only(datetime.date, np.datetime64):
+    if only(datetime.date, np.datetime64):
         return _from_dates(name, values, missing)
     whole = [value for value in present if isinstance(value, (int, np.integer))]
     if only(int, float, np.integer, np.floating) and not any(isinstance(value, bool) for value in whole):
@@ -280,12 +280,14 @@ def _from_objects(name: str, values: np.ndarray, missing: np.ndarray, dates: boo
             raise _beyond(name)
         return _whole(name, np.where(missing, 0, values).astype(np.int64), missing)
     raise InputError(
-        f"column {name!r} holds things of several kinds, or neither numbers nor text; make it text or numbers first"
+        f"column {name!r} holds things of several kinds, or neither numbers, text nor dates; make it one of them first"
     )
 
 
 def _unusable(name: str) -> InputError:
-    return InputError(f"column {name!r} holds neither numbers nor text (nor true and false); make it one of them first")
+    return InputError(
+        f"column {name!r} holds neither numbers, text, dates nor true and false; make it one of them first"
+    )
 
 
 def _beyond(name: str) -> InputError:

@@ -59,6 +59,9 @@ class Categories:
         least: values with fewer records than this are merged into the class `other`; only where the classes are those
             of the data. Its label is "other" unless named. The fitted rule has the classes that are left, and no
             number.
+        first: only so many characters of a value count, those at its beginning: 7 of "2026-01-31" are its month, 4 its
+            year, 3 of the code "02139" its region. None counts all of them. Missing values and tokens are whole. Of
+            whole numbers that are no texts all must have as many digits.
 
     Where the classes are those of the data, one of them may be called "other": then the label of all other values is
     "other_2", and so on. A value that is called as any other declared label is an error, which names the column.
@@ -72,16 +75,23 @@ class Categories:
     missing: str | None = None
     tokens: Sequence[str] = ("",)
     least: int | None = None
+    first: int | None = None
 
     def __post_init__(self) -> None:
-        if self.least is not None:
-            whole = not isinstance(self.least, bool) and isinstance(self.least, (int, np.integer))
-            if not (whole and self.least >= 1) or self.values is not None:
-                raise InputError("least must be a whole number >= 1, and goes without values")
+        for field in ("least", "first"):
+            number = getattr(self, field)
+            whole = not isinstance(number, bool) and isinstance(number, (int, np.integer))
+            if not (number is None or (whole and number >= 1)):
+                raise InputError(f"{field} must be a whole number >= 1")
+        if self.least is not None and self.values is not None:
+            raise InputError("least goes without values")
         _declared(self)
         if self.values is not None:
             _fixed(self, "values", str)
             _distinct(self.labels, "values")
+            for place, value in enumerate(self.values):
+                if self.first is not None and len(value) > self.first:
+                    raise InputError(f"values[{place}] has more than the first {self.first} characters, which count")
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -92,8 +102,7 @@ class Categories:
         """The rule with the classes of a column, where it has none of its own."""
         if self.values is not None:
             return self
-        column = _as_text(column)
-        missing = missing_rows(column, self)
+        column, missing = self._beginnings(column)
         if column.factors is None:
             present, counts = np.unique(column.values[~missing], return_counts=True)
         else:
@@ -120,10 +129,24 @@ class Categories:
 
     def encode(self, column: Column) -> np.ndarray:
         """Codes `(n,)` int64; `InputError` naming column and row for what has no class."""
-        column, values = _as_text(column), self.values or ()
+        (column, missing), values = self._beginnings(column), self.values or ()
         code_of_text = codes_by_text(values)
         codes = column.mapped(lambda text: code_of_text.get(text, -1), np.int64)
-        return _closed(codes, len(values), column, self, "is not among the categories")
+        return _closed(codes, missing, len(values), column, self, "is not among the categories")
+
+    def _beginnings(self, column: Column) -> tuple[Column, np.ndarray]:
+        """The column as texts of which only what counts is left, and which rows are missing."""
+        texts = _as_text(column)
+        missing = missing_rows(texts, self)
+        if self.first is None:
+            return texts, missing
+        if column.kind != "text" and len({len(text) for text in texts.values[~missing].tolist()}) > 1:
+            raise InputError(
+                f"column {column.name!r} holds numbers of several lengths, whose first digits mean different things; "
+                "make it text first (codes may have lost zeros at their beginning)"
+            )
+        values = texts.mapped(lambda text: text[: self.first], object)
+        return replace(texts, values=values, factors=None), missing
 
 
 @dataclass(frozen=True)
@@ -171,14 +194,15 @@ class Edges:
 
     def encode(self, column: Column) -> np.ndarray:
         """Codes `(n,)` int64; `InputError` naming column and row for what has no class."""
-        numbers = _numbers(column, missing_rows(column, self))
+        missing = missing_rows(column, self)
+        numbers = _numbers(column, missing)
         exact = numbers.dtype == object or not all(isinstance(edge, float) for edge in self.edges)
         kind = object if exact else np.float64
         edges, numbers = np.array(self.edges, dtype=kind), numbers.astype(kind)
         codes = np.searchsorted(edges, numbers, side="right") - 1
         codes[numbers == edges[-1]] = len(edges) - 2
         codes[(numbers < edges[0]) | (numbers > edges[-1])] = -1
-        return _closed(codes.astype(np.int64), len(edges) - 1, column, self, "is outside of the edges")
+        return _closed(codes.astype(np.int64), missing, len(edges) - 1, column, self, "is outside of the edges")
 
 
 @dataclass(frozen=True)
@@ -402,9 +426,10 @@ def numbers_of(column: Column) -> np.ndarray:
 _OPTIONS = {"other": "--other COL=LABEL, --bins COL=categories:N or wider edges", "missing": "--missing COL=LABEL"}
 
 
-def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, fault: str) -> np.ndarray:
+def _closed(
+    codes: np.ndarray, missing: np.ndarray, classes: int, column: Column, rule: FittedRule, fault: str
+) -> np.ndarray:
     """Codes with the declared classes for other (-1) and missing values, or an error for the first of them."""
-    missing = missing_rows(column, rule)
     extra = classes
     for rows, label, what, name in (
         ((codes < 0) & ~missing, rule.other, fault, "other"),
