@@ -8,6 +8,7 @@ again; without one a file without a receipt stands in its way until somebody has
 import contextlib
 import io
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -237,6 +238,8 @@ class Released:
         unseen: records whose combination of classes has no symbol.
         served: records that were in a ledger: they keep their earlier draw.
         elsewhere: records that the ledger of a design that is not stated holds, in one of the private folders.
+        unread: ledgers of other designs in these folders, or folders, that could not be read: `elsewhere` is without
+            their records.
         escaped: cells of a CSV that got an apostrophe, because a spreadsheet would have computed them.
         singled_out: rows whose kept columns no other row has: who knows those of a record finds its row in any order.
         receipt: what the receipt states.
@@ -253,6 +256,7 @@ class Released:
     unseen: int
     served: int
     elsewhere: int
+    unread: tuple[Path, ...]
     escaped: int
     singled_out: int
     receipt: Mapping[str, Json]
@@ -302,6 +306,7 @@ class Released:
                 "them together, and no number here is about that; before publishing, state that design and a limit: "
                 "`after`, `limit`"
             )
+        lines += [unread_sentence(path) for path in self.unread]
         if self.fresh:
             lines.append(
                 f"{self.fresh} records had no draw by the earlier design: one was drawn, recorded, and not released"
@@ -377,6 +382,9 @@ def release(
             the counts of `mechanism`, its measure. A ledger that holds draws by both designs is accepted.
         limit: what any of them may have at most, in the unit of the measure; needed with `after`.
 
+    A warning names a ledger of another design, or a folder, that cannot be read: whether it holds these records is not
+    known.
+
     Raises `InputError` for what cannot be released (naming column and row) or has been, `IntegrityError` and
     `EntropyError` if the self-test fails or there is no randomness, `ResourceError` if a file cannot be written. In all
     cases nothing is released.
@@ -422,6 +430,14 @@ def release(
             "that is drawn evenly is not that of the earlier release: receivers of both would learn more than is "
             "stated; choose 'nearest', if that was the rule of the earlier release, or leave these records out"
         )
+    if after is not None and rule == "nearest" and not followed:
+        moved = np.flatnonzero(after.parts[0].locate_codes(codes, rule) != symbols[0])
+        if moved.size:
+            raise InputError(
+                f"unseen: {row_text(moved[0])} has no symbol (such rows: {moved.size}), and the earlier release takes "
+                "another one for the nearest: receivers of both would learn more than is stated; leave these records "
+                "out"
+            )
     used = [*((design, symbols[0]) for design in followed), *zip(mechanism.parts, symbols, strict=True)]
     for part, own_symbols in used:
         draws = np.arange(len(part.table) // len(part.useful))  # of the earlier designs
@@ -470,7 +486,9 @@ def release(
         pairs = [_pair(part, own_symbols, before) for part, own_symbols in zip(mechanism.parts, symbols, strict=True)]
         outputs, served = looked_up.drawn(mechanism, pairs)
         stated = [path for design in chain for path in ledger_names(design, folders)]
-        elsewhere = looked_up.elsewhere(folders, [*stated, *paths])
+        elsewhere, unread = looked_up.elsewhere(folders, [*stated, *paths])
+        for path in unread:
+            warnings.warn(unread_sentence(path), stacklevel=2)
         if no_ledger and served:
             raise InputError(
                 f"no_ledger: {served} of these records are in {' and '.join(map(str, read))}: they were released "
@@ -514,6 +532,7 @@ def release(
         int(unknown.sum()),
         served,
         elsewhere,
+        unread,
         marked,
         sum(count == 1 for count in rows.values()),
         record,
@@ -617,6 +636,14 @@ def _disclosed(
         most = disclosed.upper[over] or "inf"
         raise InputError(f"limit: {RECEIVERS[over]} would have {most}, more than {limit:g}; nothing was released")
     return disclosed
+
+
+def unread_sentence(path: Path) -> str:
+    """What is to be said of a ledger of another design, or of a folder of ledgers, that could not be read."""
+    return (
+        f"{path} could not be read: whether another design released these records before is not known from it; "
+        "receivers of both releases could put them together"
+    )
 
 
 def _refuse_second(files: Sequence[Path]) -> None:
@@ -745,22 +772,25 @@ class _Looked:
             book.add(asked, outputs[:, group])
         return outputs, int(served.sum())
 
-    def elsewhere(self, folders: Sequence[Path], stated: Sequence[Path]) -> int:
-        """How many of the records the ledgers in these folders hold, but for those that are `stated`."""
+    def elsewhere(self, folders: Sequence[Path], stated: Sequence[Path]) -> tuple[int, tuple[Path, ...]]:
+        """(how many of the records the ledgers in these folders hold, but for those that are `stated`, which of these
+        ledgers and folders cannot be read)."""
         own_paths = set(map(os.path.realpath, stated))
         recorded = np.zeros(len(self.codes), dtype=bool)
+        unread = [folder for folder in folders if folder.exists() and not os.access(folder, os.R_OK | os.X_OK)]
         for path in (path for folder in folders for path in folder.glob(f"{_LEDGER}*[0-9a-f]")):
             if os.path.realpath(path) in own_paths:
                 continue
             try:
                 book = Ledger.load(path)
-            except (InputError, IntegrityError, ResourceError):  # no ledger of this version, or of another owner
+            except (InputError, IntegrityError, ResourceError):  # damaged, of a later version or of another owner
+                unread.append(path)
                 continue
             names = [book.keyed_rows(self.table.encode(), b"", len(self.codes))]
             names += [book.keyed(who, [b""] * len(who)) for who in (_who(self.identity) if self.identity else ())]
             for asked in names:
                 recorded |= np.isin(asked["who"], book.entries["who"])
-        return int(recorded.sum())
+        return int(recorded.sum()), tuple(unread)
 
 
 def _who(identity: Sequence[Column]) -> list[list[bytes]]:

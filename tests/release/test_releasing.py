@@ -387,8 +387,13 @@ def test_records_of_another_designs_ledger_are_counted(tmp_path, table, releasin
     assert releasing("d", part, other).elsewhere == 0  # another table, without a column
     (tmp_path / "elsewhere").mkdir()
     assert releasing("e", by=other, private_folder=tmp_path / "elsewhere").elsewhere == 0
-    (tmp_path / f"private-ledger-{16 * '0'}").write_text("no ledger")
-    assert releasing("f").elsewhere == 1200
+    unread = tmp_path / f"private-ledger-{16 * '0'}"
+    unread.write_text("no ledger")
+    with pytest.warns(UserWarning, match=f"{unread} could not be read") as warned:
+        again = releasing("f")
+    assert len(warned) == 1
+    assert (again.elsewhere, again.unread) == (1200, (unread,))
+    assert [str(unread) in sentence for sentence in again.sentences].count(True) == 1
 
 
 def test_a_ledger_under_the_name_of_another_ones_is_refused(tmp_path, releasing, every):
