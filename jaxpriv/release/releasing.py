@@ -7,6 +7,7 @@ again; without one a file without a receipt stands in its way until somebody has
 
 import contextlib
 import io
+import itertools
 import os
 import warnings
 from collections import Counter
@@ -19,13 +20,14 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.recfunctions import repack_fields
 
-from jaxpriv._runtime.files import FilePath, write_together
+from jaxpriv._runtime.files import FilePath, same_file, write_together
 from jaxpriv._runtime.module import summary
-from jaxpriv._runtime.validation import instance, scalar
+from jaxpriv._runtime.validation import flag, instance, listed, scalar, texts
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import table as tables
 from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism, check_evidence
 from jaxpriv.release.mechanism import MADE_BY_FIT, Evidence, Mechanism, members_of, packed, rule_for, this_version
+from jaxpriv.statistics.tables import TableFile
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
@@ -390,8 +392,11 @@ def release(
     cases nothing is released.
     """
     instance(mechanism, "mechanism", Mechanism, GroupedMechanism, hint=MADE_BY_FIT)
+    for name, value in {"no_ledger": no_ledger, "keep_order": keep_order, "force": force}.items():
+        flag(value, name)
+    _check_files(source, {"out": out, "receipt": receipt, "order_out": order_out, "ledger": ledger})
     target, proof = Path(out), Path(receipt)
-    identity, keep = column_names(identity), column_names(keep)
+    identity, keep = (texts(column_names(names), name) for name, names in {"identity": identity, "keep": keep}.items())
     kind = _FORMATS.get(target.suffix.lower())
     if kind is None:
         raise InputError(f"{target}: tables are released as .csv and .parquet files")
@@ -646,6 +651,22 @@ def unread_sentence(path: Path) -> str:
     )
 
 
+def _check_files(source: Source, outputs: Mapping[str, FilePath | None]) -> None:
+    """`InputError` for a name that is none, and for two names of one file, which would lose one of them."""
+    for name, path in outputs.items():
+        if path is not None or name in ("out", "receipt"):
+            instance(path, name, str, os.PathLike)
+    given = {name: path for name, path in outputs.items() if path is not None}
+    for name, path in given.items():
+        if os.path.isdir(path):
+            raise InputError(f"{name}: {path} is a folder; name a file")
+    table = source.path if isinstance(source, TableFile) else source
+    read = {"source": table} if isinstance(table, (str, os.PathLike)) else {}
+    for (first, path), (second, other) in itertools.combinations({**read, **given}.items(), 2):
+        if same_file(path, other):
+            raise InputError(f"{second} is the same file as {first}; name another one")
+
+
 def _refuse_second(files: Sequence[Path]) -> None:
     for path in files:
         if path.exists():
@@ -666,6 +687,11 @@ def _digest(mechanism: Mechanism | GroupedMechanism) -> str:
 def _folders(given: FilePath | Sequence[FilePath] | None, proof: Path) -> list[Path]:
     """The private folders by their real names, each once."""
     several = [proof.parent] if given is None else [given] if isinstance(given, (str, os.PathLike)) else given
+    several = listed(several, "private_folder")
+    if not several:
+        raise InputError("private_folder must be one or more folders")
+    for folder in several:
+        instance(folder, "private_folder", str, os.PathLike)
     return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in several))
 
 

@@ -74,8 +74,7 @@ PRICES = {"prices.npy": ("<f8", 1), "line.npy": ("<f8", 1)}
 class DesignFile:
     """The public part, checked: `sha256` is of the whole file, `rows` are the integer table.
 
-    `absent`: useful symbols that no record of the design has (held-out ones do), or none of the first design that it
-    follows; the rule `nearest` passes over them. After the design `earlier`, with draws z, the row x Z + z is that of the pair (x, z), and `guarantees` are about all
+    After the design `earlier`, with draws z, the row x Z + z is that of the pair (x, z), and `guarantees` are about all
     draws together.
     """
 
@@ -90,6 +89,9 @@ class DesignFile:
 
     @property
     def absent(self) -> Sequence[int]:
+        """Useful symbols that no record of the design has, only ones held out; of a design after another one those of
+        that one. The rule `nearest` passes over them.
+        """
         return self.record.get("absent", ())  # files of version 1 do not state them
 
     @property

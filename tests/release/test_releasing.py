@@ -367,6 +367,35 @@ def test_a_ledger_gives_the_same_draw_again(tmp_path, table, releasing):
     assert anonymous("eighth", {name: values[1:] for name, values in table.items()}).served == 0
 
 
+def test_two_names_of_one_file_and_arguments_of_another_kind_are_refused(tmp_path, table, mechanism):
+    """The receipt took the place of the released file, and the released file that of the order of its rows."""
+    people = write(tmp_path / "people.csv", table)
+    (tmp_path / "link.csv").symlink_to(people)
+    names = {"out": tmp_path / "out.csv", "receipt": tmp_path / "receipt.json"}
+    for change, message in (
+        ({"receipt": tmp_path / "out.csv"}, "^receipt is the same file as out"),
+        ({"receipt": tmp_path / "absent" / ".." / "out.csv"}, "^receipt is the same file as out"),
+        ({"order_out": tmp_path / "out.csv"}, "^order_out is the same file as out"),
+        ({"ledger": tmp_path / "receipt.json"}, "^ledger is the same file as receipt"),
+        ({"out": people, "force": True}, "^out is the same file as source"),
+        ({"receipt": tmp_path / "link.csv", "force": True}, "^receipt is the same file as source"),
+        ({"ledger": "."}, "^ledger: . is a folder"),
+        ({"ledger": 3}, "^ledger must be of type str or PathLike"),
+        ({"out": None}, "^out must be of type"),
+        ({"private_folder": []}, "^private_folder must be one or more folders"),
+        ({"private_folder": [3]}, "^private_folder must be of type"),
+        ({"private_folder": 3}, "^private_folder must be a sequence"),
+        ({"keep": 3}, "^keep must be a sequence of texts"),
+        ({"identity": None}, "^identity must be a sequence of texts"),
+        ({"keep_order": "no"}, "^keep_order must be True or False"),
+        ({"no_ledger": 1}, "^no_ledger must be True or False"),
+        ({"force": "x"}, "^force must be True or False"),
+    ):
+        with refused(message):
+            release(people, mechanism, **{**names, **change})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.csv", "people.csv"]
+
+
 def test_other_designs_are_not_served_from_a_ledger(tmp_path, releasing, every):
     releasing("a", ledger="ledger")
     with refused("another design"):
