@@ -122,6 +122,7 @@ def test_files_that_do_not_go_together(files):
         (files.audit, {}, r"is the audit of a design, and a design \(design.json\) is needed here"),
         (files.design, {"private": files.design}, "is a design, and the audit of a design"),
         (files.receipt, {"design": files.audit}, "is the audit of a design, and a design"),
+        (files.out, {"design": files.design}, "is no receipt"),
     ):
         with raised(IntegrityError, words):
             verify(file, **others)
