@@ -42,7 +42,7 @@ def compiler_command(asked: str) -> list[str] | None:
 
 
 def instruction_sets(compiler: list[str], native: bool) -> list[int]:
-    """The sets to compile for, by the bytes of their vectors: all of the processor's kind, or the widest that it has."""
+    """The sets to compile for, by the bytes of their vectors: all of its kind of processor, or the widest it has."""
     asked = [*compiler, *(["-march=native"] if native else []), "-dM", "-E", "-x", "c", os.devnull]
     macros = set(subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split())
     if not native:
