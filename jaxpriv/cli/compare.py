@@ -13,7 +13,7 @@ from jaxpriv.errors import InputError
 _CLAIMS = (
     ("distortion", "mean distortion at most", False),
     ("disclosure", "I(X;Y) at least", True),
-    ("lower_bound", "no mapping of the target has less than", True),
+    ("lower_bound", "optimum of its objective at least", True),
 )
 # The longest bar of a table of shares.
 _BAR = 20
@@ -123,7 +123,7 @@ def _designs_text(comparison: "jp.report.DesignComparison") -> str:
     return _output.rendered(
         f"{len(designs)} designs, all made on {comparison.records} records. The best guess of the private class is "
         f"right in {_output.lower(100 * right['without'], 4)} % of these without a release, in "
-        f"{_output.lower(100 * right['unchanged'], 4)} % with the useful columns unchanged.\n",
+        f"{_output.lower(100 * right['unchanged'], 4)} % with the useful columns unchanged.",
         _output.table_of(lines, list(comparison.designs), before=["on these records"], after=()),
         f"population: all bounds hold together, with confidence {comparison.confidence:g}",
         *comparison.verdicts,
