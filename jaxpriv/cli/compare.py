@@ -107,7 +107,7 @@ def _designs_text(comparison: "jp.report.DesignComparison") -> str:
     }
     for column in dict.fromkeys(name for design in designs for name in design.changed):
         rows[f"{column} changed"] = [_share(d.changed[column]) if d.changed else None for d in designs]
-    rows["all useful columns kept"] = [None if design.kept is None else _share(design.kept) for design in designs]
+    rows["all useful columns kept"] = [None if design.unmoved is None else _share(design.unmoved) for design in designs]
     for key, title, down in _CLAIMS:
         claims = [design.claims.get(key) for design in designs]
         rows[title] = [claim and claim.end(down=down, digits=4) for claim in claims]

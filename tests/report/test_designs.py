@@ -47,7 +47,7 @@ def test_numbers_are_those_of_the_counts(designs):
             assert design.population[label] > value
         assert_allclose(design.correct_guess.most, released.max(axis=0).sum())
         if name == "numbers":
-            assert (design.changed, design.kept) == ({}, None)
+            assert (design.changed, design.unmoved) == ({}, None)
             continue
         kept = changed = 0.0
         for x, codes in enumerate(mechanism.useful):
@@ -55,7 +55,7 @@ def test_numbers_are_those_of_the_counts(designs):
                 weight = joint[:, x].sum() * mechanism.matrix()[x, y]
                 kept += weight * (codes == others).all()
                 changed += weight * (codes != others)
-        assert_allclose(design.kept, kept)
+        assert_allclose(design.unmoved, kept)
         assert_allclose([design.changed["age"], design.changed["town"]], changed, atol=1e-12)
     # The bounds of all designs hold together: each has its share of the failures.
     two = {name: designs[name] for name in ("small", "large")}

@@ -44,7 +44,7 @@ class ComparedDesign:
             for a measure without a bound. The bounds of all designs hold together.
         changed: for each useful column the share of the records whose class is changed; none where the design releases
             other symbols.
-        kept: the share of the records that keep the classes of all useful columns; None there.
+        unmoved: the share of the records that keep the classes of all useful columns; None there.
     """
 
     asked: Asked
@@ -53,7 +53,7 @@ class ComparedDesign:
     correct_guess: Claim
     population: Mapping[str, float | None]
     changed: Mapping[str, float]
-    kept: float | None
+    unmoved: float | None
 
     __repr__ = summary
 
@@ -154,9 +154,9 @@ def compare_designs(designs: Mapping[str, tuple[Mechanism, Evidence]], *, confid
     return DesignComparison(
         {name: _compared(*design, measures, share) for name, design in designs.items()},
         {
-            (one, other): blackwell_order(joint, mappings[one], mappings[other], tol=_EQUAL)
-            for one, other in combinations(designs, 2)
-            if mappings[one].shape[1] * mappings[other].shape[1] <= _PAIRS
+            (first_name, other): blackwell_order(joint, mappings[first_name], mappings[other], tol=_EQUAL)
+            for first_name, other in combinations(designs, 2)
+            if mappings[first_name].shape[1] * mappings[other].shape[1] <= _PAIRS
         },
         {measure.label: measure.unit for measure in measures},
         {name: right for name, right in evidence.guesses(designs[first][0]).items() if name != "with"},
@@ -198,12 +198,12 @@ def _compared(
     bounds = [None] * len(measures)
     if evidence.held_out is not None:
         bounds = sample_bounds(evidence.held_out, mechanism.matrix(), tuple(measures), share, kind=SampleKind.HELD_OUT)
-    changed, kept = {}, None
+    changed, unmoved = {}, None
     if mechanism.released_columns == mechanism.codebook.useful:
         changed = {column.name: float(column.changed or 0) for column in expected(mechanism, evidence).columns}
         same = (mechanism.useful[:, None] == mechanism.released).all(axis=2)
         prior = evidence.counts.sum(axis=0)
-        kept = float(prior @ (mechanism.matrix() * same).sum(axis=1) / prior.sum())
+        unmoved = float(prior @ (mechanism.matrix() * same).sum(axis=1) / prior.sum())
     return ComparedDesign(
         mechanism.asked,
         evidence.claims(mechanism),
@@ -214,7 +214,7 @@ def _compared(
             for measure, bound in zip(measures, bounds, strict=True)
         },
         changed,
-        kept,
+        unmoved,
     )
 
 
