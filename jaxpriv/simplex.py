@@ -274,6 +274,18 @@ class _Convex(Module):
         spent = cut.prices * self.b
         return cut.constant - unit * cut.constant_size + least - (spent + unit * abs(spent)).sum()
 
+    def out_of_reach(self) -> tuple[Arr, Arr]:
+        """What the least value of each <a_k, x> alone exceeds b_k by, less the rounding of the sums: the largest, and
+        the prices (K,) of that constraint. One that cannot hold by itself is proved so without a step.
+        """
+        if not len(self.b):
+            return jnp.zeros((), self.b.dtype), self.b
+        unit = _ROUNDINGS * jnp.finfo(self.b.dtype).eps
+        least = jnp.where(self.rows.mask, self.a - unit * abs(self.a), jnp.inf).min(2).sum(1)
+        excess = least - self.b - unit * abs(self.b)
+        worst = jnp.argmax(excess)
+        return excess[worst], jnp.zeros_like(self.b).at[worst].set(1.0)
+
 
 class _Cut(NamedTuple):
     """An affine function c + <g, x> below f, prices, and the sizes of what c and g are sums of."""
@@ -413,6 +425,8 @@ def _begun(problem: _Convex, init: Arr) -> _Descent:
     spread = jnp.where(mask, slope, -jnp.inf).max(1) - jnp.where(mask, slope, jnp.inf).min(1)
     gain = jnp.maximum(spread.max(), 1e-30)
     free = jnp.zeros_like(problem.b)
+    excess, prices = problem.out_of_reach()
+    infeasible = excess > 0.0
     return _Descent(
         logs=jnp.where(mask, jnp.log(jnp.where(mask, x, 1.0)), -jnp.inf),
         x=x,
@@ -428,10 +442,10 @@ def _begun(problem: _Convex, init: Arr) -> _Descent:
         steps=none,
         point=jnp.full_like(x, jnp.nan),
         value=zero + jnp.inf,
-        bound=zero - jnp.inf,
-        prices=free,
-        excess=zero,
-        infeasible=jnp.array(False),
+        bound=jnp.where(infeasible, jnp.inf, -jnp.inf),
+        prices=jnp.where(infeasible, prices, free),
+        excess=excess,
+        infeasible=infeasible,
     )
 
 

@@ -145,6 +145,15 @@ def test_constraints_that_contradict_each_other():
     assert np.isnan(batch.x[0]).all()
 
 
+@pytest.mark.parametrize("cost", [0.0, 2.3e-2, 1e6])
+def test_a_constraint_that_cannot_hold_by_itself_is_refused_at_once(cost):
+    """A slope of one outcome has no price to find: sixty attempts ended without a mechanism, and without a proof."""
+    a = jnp.full((1, 2), cost)
+    with raised(jp.InfeasibleError, r"constraints\[1\]\[0\] cannot hold") as error:
+        minimise(lambda x: x @ jnp.log(x), jnp.full(2, 0.5), constraints=(a, [cost * (1 - 1e-9) - 1e-12]))
+    assert error.value.proof["bound"] > error.value.proof["allowed"]
+
+
 @pytest.mark.parametrize("costs", [[0.0, 1.0, 30.0, 200.0], [0.0, 0.0, 0.0, 0.0]])
 def test_slopes_that_are_infinite_at_zero_and_a_start_with_zeros(costs):
     costs = jnp.array(costs)

@@ -355,6 +355,12 @@ class AbstractLeakage(AbstractRuled):
             "of your own has them with `rules(view)` and `Traits(UNIT, designable=True)`: docs/how-to/own-measure.md"
         )
 
+    def needed(self, symbols: int) -> np.ndarray:
+        """(s, s') bool: which private symbols s' may not be excluded by an output that s has, if the value is infinite
+        where an output excludes a symbol.
+        """
+        return np.ones((symbols, symbols), dtype=bool)
+
     @property
     def entropic(self) -> bool:
         """Whether it is a relative entropy: proportional rows are one row to it."""

@@ -307,6 +307,9 @@ class LocalDifferentialPrivacy(_OfLiftEnds):
             return None
         return "neighbours are traced, and determine how many rows the program has; pass a NumPy array"
 
+    def needed(self, symbols: int) -> np.ndarray:
+        return super().needed(symbols) if self.neighbours is None else np.asarray(self.neighbours)
+
     @property
     def lift_ends(self) -> tuple[LiftEnd, ...]:
         return ("spread",) if self.neighbours is None else ()

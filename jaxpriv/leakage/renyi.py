@@ -221,9 +221,11 @@ class _InformationOfOrder(_OfOrder, AbstractExponentialMeanLeakage):
         return 1.0 - 1.0 / self.order
 
     def scale_for(self, symbols: int) -> Scale:
-        """At most ln |S|, which no order exceeds: at low orders the logarithm is that of the rounding of a sum."""
+        """At most ln |S|, which no order exceeds: at low orders the logarithm is that of the rounding of a sum. Order
+        1 has no logarithm, and the total of a multiplier form has the price of the distortion in it.
+        """
         scale, most = super().scale_for(symbols), math.log(symbols)
-        return replace(scale, outer=lambda total: xp.minimum(scale.outer(total), most))
+        return scale if scale.proportional else replace(scale, outer=lambda total: xp.minimum(scale.outer(total), most))
 
 
 def _largest_lift_rules(view: View) -> Rules:

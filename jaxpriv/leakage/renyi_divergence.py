@@ -102,6 +102,11 @@ class RenyiDivergence(AbstractExponentialMeanLeakage):
         other = None if self.other is None else int(seen[: self.other].sum())
         return RenyiDivergence(int(seen[: self.symbol].sum()), other, self.order)
 
+    def needed(self, symbols: int) -> np.ndarray:
+        needed = np.zeros((symbols, symbols), dtype=bool)
+        needed[self.symbol, self.other] = True
+        return needed
+
     @property
     def rate(self) -> float:
         return self.order - 1.0

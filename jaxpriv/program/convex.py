@@ -183,6 +183,7 @@ def onto_equations(program: Program, mechanism: Arr) -> Arr:
         missing = xp.where(program.equal, program.budgets - (c * mechanism).sum(axis=(1, 2)), 0.0)
         above = c - (c * mechanism).sum(axis=2, keepdims=True)
         gram = xp.einsum("rxy,sxy->rs", above * mechanism, above)
+        gram = xp.where(xp.isfinite(gram), gram, 0.0)  # NumPy's decomposition raises an error of its own
         steps = (xp.of(gram).linalg.pinv(gram) * missing).sum(axis=1)
         mechanism = xp.maximum(mechanism * (1.0 + (steps[:, None, None] * above).sum(axis=0)), 0.0)
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)

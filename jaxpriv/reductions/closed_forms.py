@@ -3,13 +3,14 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from jaxtyping import PyTree
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.types import Arr
+from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program import feasibility
 from jaxpriv.program.certificates import Certificate, certify_program, violation_of
@@ -17,30 +18,57 @@ from jaxpriv.program.convex import Program
 from jaxpriv.program.feasibility import Face
 from jaxpriv.program.lower import distance_scale
 
-# Budgets without slack under a measure that is infinite where an output excludes a private symbol.
+# Budgets without slack, or forbidden pairs, and measures that are infinite where an output excludes a private symbol.
 #
-# Such a measure is finite exactly if it is for every output by itself. Outputs that exclude a symbol although every
-# entry that the budgets allow is used are of no use; without them the budgets may allow fewer entries, and so on, until
-# all outputs are of use or no mechanism is left.
+# Such a measure is finite exactly if it is for every output by itself. A useful symbol that tells of a private one can
+# only be released as an output that every other private symbol which that one needs may be released as, too. Where all
+# entries that the budgets allow are used and one of these is excluded, such entries are of no use; without them the
+# budgets may allow fewer entries, and so on, until all are of use or no mechanism is left.
 
 
 # The tolerance of the linear program, whose entries are 0, or 1 and more.
 _LINEAR = 1e-10
+# What the weight of a rule costs that does not cost the entries of a face anything: of several the smallest are taken.
+_LEAST_PRICE = 1e-6
 
 
-def finite_on(program: Program, face: Face, leak: Callable[[np.ndarray], float]) -> np.ndarray | None:
-    """A mechanism on the face whose `leak` is finite, positive wherever one of these is; None if all are infinite."""
+def finite_on(program: Program, face: Face, joints: Arr, measures: Sequence[AbstractLeakage]) -> np.ndarray | None:
+    """A mechanism on the face under which all measures are finite for all joints (K, S, X), positive wherever one of
+    these is; None if there is none.
+    """
     mechanism: np.ndarray | None = face.inside
     on_face = face.restricted(program)
     support = on_face.support
-    while mechanism is not None and math.isinf(leak(mechanism)):
-        useless = [y for y, column in enumerate(mechanism.T) if math.isinf(leak(_beside_the_rest(column)))]
+    while mechanism is not None and any(_infinite(joints, measures, mechanism)):
         support = support.copy()
-        support[:, useless] = False
+        for y, column in enumerate(mechanism.T):
+            support[:, y] &= ~_useless(joints, measures, column)
         mechanism = _most_positive(dataclasses.replace(on_face, support=support))
         if mechanism is not None:
             mechanism = face.onto(program, mechanism)
     return mechanism
+
+
+def _infinite(
+    joints: Arr, measures: Sequence[AbstractLeakage], mechanism: np.ndarray
+) -> Iterator[tuple[np.ndarray, AbstractLeakage]]:
+    """The joints and measures whose value is infinite."""
+    for joint in joints:
+        for measure, value in zip(measures, exact_values(tuple(measures), joint, mechanism), strict=True):
+            if math.isinf(value):
+                yield joint, measure
+
+
+def _useless(joints: Arr, measures: Sequence[AbstractLeakage], column: np.ndarray) -> np.ndarray:
+    """Which useful symbols (X,) no mechanism of finite leakage releases as the output that has this column, if no
+    others than those of the column may be released as that. All of them, if a measure does not say which.
+    """
+    useless = np.zeros(len(column), dtype=bool)
+    for joint, measure in _infinite(joints, measures, _beside_the_rest(column)):
+        massed, present = joint.any(axis=1), joint[:, column > 0].any(axis=1)
+        excluding = present & (measure.needed(len(joint)) & (massed & ~present)).any(axis=1)
+        useless |= joint[excluding].any(axis=0) if excluding.any() else True
+    return useless
 
 
 def _beside_the_rest(column: np.ndarray) -> np.ndarray:
@@ -190,6 +218,50 @@ def entry_costs(program: Program, k: np.ndarray, eta: np.ndarray) -> np.ndarray:
         if at.worst is not None:
             costs += np.outer(term.offset, eta[:, at.worst])
     return costs
+
+
+def excluding_rules(program: Program, face: Face, costs: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """The rules k (Y, T) with more of those of limits on ratios, until no entry that these exclude from the face is the
+    cheapest of its row; `costs` (X, Y): what every entry costs at k.
+
+    No multiple of an entry that is excluded meets the limits A w <= 0 of its output: by Farkas' lemma some rules k >= 0
+    have A'k >= 1 there, and A'k >= 0 wherever the output is allowed. A linear program finds those that cost the entries
+    of the face least.
+    """
+    from scipy.linalg import block_diag  # costs a third of a second, as the next one: imported where needed
+    from scipy.optimize import linprog
+
+    ratios = [
+        (term, np.arange(at.rows.start, at.rows.stop))
+        for term, at in zip(program.terms, program.layout, strict=True)
+        if not term.smooth and term.role is Role.WORST
+    ]
+    least = np.where(face.support, costs, np.inf).min(axis=1, keepdims=True)
+    short = np.where(program.support & ~face.support, least - costs, 0.0)
+    if not ratios or not (short > 0).any():
+        return k
+    at = np.concatenate([places for _, places in ratios])
+    rows = np.concatenate([np.asarray(term.rows) for term, _ in ratios])
+    size = abs(rows).max(axis=1)
+    size = np.where(size > 0, size, 1.0)
+    rows = rows / size[:, None]
+    # The weights of a set of rows with a reference are in balance.
+    references = block_diag(*(np.asarray(term.reference)[None] for term, _ in ratios)) / size
+    k = k.copy()
+    for y in np.flatnonzero((short > 0).any(axis=0)):
+        used, allowed = face.support[:, y], program.support[:, y]
+        result = linprog(
+            rows @ used + _LEAST_PRICE,
+            -rows[:, allowed].T,
+            -np.where(used, 0.0, 1.0)[allowed],
+            references,
+            np.zeros(len(references)),
+            method="highs",
+            options={"primal_feasibility_tolerance": _LINEAR, "dual_feasibility_tolerance": _LINEAR},
+        )
+        if result.status == 0:  # other limits or budgets may exclude the entry
+            k[y, at] += (1 + 1e-6) * short[:, y].max() * result.x / size
+    return k
 
 
 def mixtures(program: Program, mechanism: np.ndarray, feasible_point: np.ndarray) -> Iterator[np.ndarray]:

@@ -33,6 +33,7 @@ from jaxpriv.program.lower import (
     Limits,
     ProblemStack,
     distance_program,
+    distance_scale,
     equals_least,
     finite_limits,
     flags_of,
@@ -51,6 +52,7 @@ from jaxpriv.reductions.closed_forms import (
     cheapest_release,
     closed_form_of,
     entry_costs,
+    excluding_rules,
     finite_on,
     independent_release,
     no_rules,
@@ -62,7 +64,13 @@ from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
 from jaxpriv.solving.loops import Ahead, RunResult, run, seconds_of
-from jaxpriv.solving.tight_limits import at_least_value, feasible_at_least, independent_vertex, solve_without_slack
+from jaxpriv.solving.tight_limits import (
+    StatedProgram,
+    at_least_value,
+    feasible_at_least,
+    independent_vertex,
+    solve_without_slack,
+)
 from jaxpriv.verifier.claims import upper
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
@@ -139,13 +147,16 @@ class Stages:
             answer = self.run(lowered)
         return self.conclude(lowered, self.or_at_least_value(lowered, answer))
 
-    def or_at_least_value(self, lowered: Lowered, answer: CertifiedCandidate) -> CertifiedCandidate:
+    def or_at_least_value(
+        self, lowered: Lowered, answer: CertifiedCandidate, stated: StatedProgram = measured_program
+    ) -> CertifiedCandidate:
         """The answer; where limits have next to no slack and it misses the goal, with what solves the problem at their
-        least values: its rules prove nearly as much here, and its mechanism costs next to nothing more.
+        least values: its rules prove nearly as much here, and its mechanism costs next to nothing more. The program is
+        the one that `stated` makes of the problem and the limits.
         """
         if not lowered.limits or lowered.goal.proved(answer) or self.clock.expired():
             return answer
-        at_least = at_least_value(lowered.program, self.problem, lowered.limits)
+        at_least = at_least_value(lowered.program, self.problem, lowered.limits, stated)
         if at_least is None:
             return answer
         mechanisms, duals = at_least
@@ -358,25 +369,17 @@ class Stages:
         within = without_budgets(program) if free else program
         plain = feasibility.check(within)
         if not plain.feasible:
-            short = f"budget {plain.allowed:.12g} is below {plain.bound:.12g}, the least distortion of any mechanism"
-            weights = np.round(plain.weights, 6).tolist()
-            raise InfeasibleError(
-                short
-                if len(weights) == 1
-                else f"budget: no mechanism meets all {len(weights)} limits on mean distortions. Their sum with the "
-                f"weights {weights} is at least {plain.bound:.12g}, and the budgets allow {plain.allowed:.12g}",
-                {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
-            )
+            raise self.below_least(plain)
         on_face = plain.boundary and (self.problem.form.minimax or not isinstance(self.solver, LinearProgram))
         face = face_of(program, plain.weights) if on_face else None
         if face is not None:
-            finite = finite_on(program, face, self.leak)
+            finite = finite_on(program, face, self.problem.joints, (self.problem.leakage,))
             if finite is None and plain.equal:
                 raise InfeasibleError(
                     "budget: it has no slack (up to rounding it is the least distortion), and every mechanism that "
                     f"meets it has an infinite {type(self.problem.leakage).__name__}. Use a larger budget, or a "
                     "measure that is finite where an output excludes a private symbol",
-                    {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
+                    self.proof_of(plain),
                 )
             # Budgets with next to no slack may be met by mechanisms off the face whose leakage is finite.
             face = None if finite is None else dataclasses.replace(face, inside=finite)
@@ -397,6 +400,33 @@ class Stages:
                 if violation_of(program, constant) == 0 and self.excess(limits, constant) == 0:
                     return constant, None
         return self._met(closest).mechanism, face
+
+    def proof_of(self, least: feasibility.Feasibility) -> dict[str, Any]:
+        """The numbers of an error about budgets, in their own units: those of a search for the least limit are shares
+        of their ranges (`distance_program`).
+        """
+        weights = least.weights
+        if self.problem.form.minimax:
+            masses = self.problem.joints.sum(axis=1)[:, None, :, None]
+            weights = weights / distance_scale((masses * self.problem.tables()).reshape(-1, *self.problem.shape))
+        total = float(weights.sum())
+        return {
+            "bound": least.bound / total,
+            "allowed": least.allowed / total,
+            "multipliers": (weights / total).tolist(),
+        }
+
+    def below_least(self, least: feasibility.Feasibility, kind: str = "") -> InfeasibleError:
+        """The error that budgets are below the least distortion of every mechanism of a kind."""
+        proof = self.proof_of(least)
+        bound, allowed, weights = f"{proof['bound']:.12g}", f"{proof['allowed']:.12g}", proof["multipliers"]
+        return InfeasibleError(
+            f"budget {allowed} is below {bound}, the least distortion of any mechanism{kind}"
+            if len(weights) == 1
+            else f"budget: no mechanism{kind} meets all {len(weights)} limits on mean distortions. Their sum with the "
+            f"weights {np.round(weights, 6).tolist()} is at least {bound}, and the budgets allow {allowed}",
+            proof,
+        )
 
     def _met(self, nearest: CertifiedCandidate) -> CertifiedCandidate:
         """What was found at no distance to the budgets; raises where it is at some, or may be."""
@@ -424,8 +454,18 @@ class Stages:
         face = tight
         if face is None:
             face = whole_face(within, mechanism)
-            finite = finite_on(within, face, partial(self._largest, limits))
+            measures = self._with_limits(limits)
+            finite = finite_on(within, face, self.problem.joints, measures)
             if finite is None:
+                free = without_budgets(within)
+                alone = finite_on(free, whole_face(free, mechanism), self.problem.joints, measures)
+                if alone is not None:
+                    least = feasibility.check(dataclasses.replace(within, support=alone > 0))
+                    if not least.feasible:
+                        raise self.below_least(least, " with a finite leakage")
+                    raise NotCertifiedError(
+                        "budget: whether a mechanism with a finite leakage meets it is not certified"
+                    )
                 raise InfeasibleError(
                     "distortion: it forbids so many pairs that the leakage of every mechanism is infinite. Use a "
                     "measure that is finite where an output excludes a private symbol",
@@ -445,11 +485,10 @@ class Stages:
         on = whole_face(dataclasses.replace(away, support=face.support), start)
         return self._met(self.nearest(away, limits, on)).mechanism, face
 
-    def _largest(self, limits: Limits, mechanism: np.ndarray) -> float:
-        """The largest value of the measures that have to be finite."""
+    def _with_limits(self, limits: Limits) -> tuple[AbstractLeakage, ...]:
+        """The measures that have to be finite."""
         objective = () if self.problem.form.limits_leakage else (self.problem.leakage,)
-        measures = (*objective, *(measure for measure, _ in finite_limits(limits)))
-        return max(self._leaks(measures, mechanism), default=0.0)
+        return (*objective, *(measure for measure, _ in finite_limits(limits)))
 
     def _under_limits(self, program: Program, face: Face, limits: Limits) -> np.ndarray:
         """A mechanism on the support of the face that meets the limits, whatever the budgets.
@@ -506,7 +545,13 @@ class Stages:
         lowered = Lowered(away, limits, AWAY, face, tight)
         vertex = solve_without_slack(away, tight) if any(tight) else None
         if vertex is None:
-            return self.run(lowered)
+            answer = self.or_at_least_value(lowered, self.run(lowered), distance_program)
+            # Ratios of entries that are all forbidden leave an interior-point method no interior.
+            vertex = None if lowered.goal.proved(answer) else solve_without_slack(away, tight)
+            if vertex is None:
+                return answer
+            other = self.certified(lowered, "linear-program", *vertex)
+            return min(answer, other, key=lambda candidate: (candidate.violation > 0, candidate.gap))
         nearest = self.certified(lowered, "linear-program", *vertex)
         if nearest.value > 0 >= nearest.bound:
             # A vertex meets ratios of small probabilities to the backend's tolerance only. Where Y is independent of S
@@ -626,6 +671,9 @@ def off_face(
     """(mechanism, k, eta, price) of the program itself, from those on the face of its budgets."""
     used, count = face.used[:, None], len(program.budgets)
     k, eta = np.where(used, k, prior_rules(program, price)), np.where(used, eta, 0.0)
+    if program.forbids:
+        spent = np.tensordot(price[:count], program.constraints, 1)
+        k = excluding_rules(program, face, entry_costs(program, k, eta) + spent, k)
     prices = face.prices(program, entry_costs(program, k, eta), price[:count])
     return face.onto(program, face.merged(mechanism)), k, eta, np.concatenate([prices, price[count:]])
 

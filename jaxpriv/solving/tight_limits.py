@@ -7,6 +7,7 @@ the prior, at the price that proves most.
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.certificates import certify_program, violation_of
 from jaxpriv.program.convex import Program
-from jaxpriv.program.lower import Limits, finite_limits, flags_of, least_value, measured_program, terms_of_limit
+from jaxpriv.program.lower import Limits, finite_limits, flags_of, least_value, terms_of_limit
 from jaxpriv.solvers.linear_program import highs
 
 # Limits above the least value by less than this have next to no slack.
@@ -227,13 +228,17 @@ def feasible_at_least(program: Program, problem: DistortionProblem, limits: Limi
     return dataclasses.replace(program, feasible_point=best)
 
 
+# How a problem and limits become a program.
+StatedProgram = Callable[[DistortionProblem, Limits], Program]
+
+
 def at_least_value(
-    program: Program, problem: DistortionProblem, limits: Limits
+    program: Program, problem: DistortionProblem, limits: Limits, stated: StatedProgram
 ) -> tuple[list[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]] | None:
     """(mechanisms, (k, eta, price)) of the problem whose limits with next to no slack are at their least values.
 
     None where there are no such limits, or no linear program. The rules and prices fit `program`, whose limits allow
-    a little more: they prove less by that much times the prices.
+    a little more: they prove less by that much times the prices. `stated` made `program` of the problem and its limits.
     """
     finite = finite_limits(limits)
     least = [least_value(problem, measure) for measure, _ in finite]
@@ -244,7 +249,7 @@ def at_least_value(
     lowered = tuple(
         (measure, low if flag else value) for (measure, value), low, flag in zip(finite, least, near, strict=True)
     )
-    there = dataclasses.replace(measured_program(problem, lowered), feasible_point=program.feasible_point)
+    there = dataclasses.replace(stated(problem, lowered), feasible_point=program.feasible_point)
     if len(there.terms) != len(program.terms) or not (solved := solve_without_slack(there, flags, others=False)):
         return None
     exact = independent_vertex(there, problem)

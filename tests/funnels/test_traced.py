@@ -17,8 +17,22 @@ JOINT, PRICES = drawn_joint(1, 4, 10), np.array([0.3, 0.5, 1.0])
 
 
 @jax.jit
+def moving(joint, prices, *changes):
+    """The solution for each price, and how its value and its disclosure move."""
+
+    def each(joint, price):
+        found = jp.solve(jp.FunnelProblem(joint, multiplier=price))
+        return (found.value, found.disclosure), found
+
+    def moved(price, change):
+        _, slopes, found = jax.jvp(each, (joint, price), (changes[0], change), has_aux=True)
+        return found, *slopes
+
+    return jax.vmap(moved)(prices, changes[1])
+
+
 def funnels(joint, prices):
-    return jax.vmap(lambda price: jp.solve(jp.FunnelProblem(joint, multiplier=price)))(prices)
+    return jax.device_get(moving(joint, prices, np.zeros_like(joint), np.zeros_like(prices))[0])
 
 
 def test_a_batch_is_as_good_as_the_certified_optima_and_never_better():
@@ -42,22 +56,12 @@ def test_the_value_has_the_slope_of_the_optimum_and_other_results_have_none():
     price, step = PRICES[1], 1e-3
     change = step * (np.full_like(JOINT, 1 / JOINT.size) - JOINT)
 
-    @jax.jit
-    def moving(joint, price, *changes):
-        def both(joint, price):
-            found = jp.solve(jp.FunnelProblem(joint, multiplier=price))
-            return found.value, found.disclosure
-
-        return jax.jvp(both, (joint, price), changes)
-
-    (value, _), (slope, unknown) = moving(JOINT, price, np.zeros_like(JOINT), np.ones(()))
-    assert value == pytest.approx(float(funnels(JOINT, PRICES).value[1]), abs=1e-7)  # a batch is what its parts are
-    low, _, high = np.asarray(funnels(JOINT, price + step * np.array([-1.0, 0.0, 1.0])).value)
-    assert slope == pytest.approx((high - low) / (2 * step), rel=1e-3)
-    assert np.isnan(unknown)
-    _, (slope, _) = moving(JOINT, price, change, np.zeros(()))
-    low, high = (float(funnels(JOINT + way * change, PRICES).value[1]) for way in (-1, 1))
-    assert slope == pytest.approx((high - low) / 2, rel=1e-2)
+    _, slopes, unknown = moving(JOINT, np.full(3, price), change, np.array([0.0, 1.0, 0.0]))
+    assert np.isnan(unknown).all()
+    low, _, high = funnels(JOINT, price + step * np.array([-1.0, 0.0, 1.0])).value
+    assert slopes[1] - slopes[0] == pytest.approx((high - low) / (2 * step), rel=1e-3)
+    low, high = (funnels(JOINT + way * change, PRICES).value[1] for way in (-1, 1))
+    assert slopes[0] == pytest.approx((high - low) / 2, rel=1e-2)
 
 
 def test_symbols_without_mass_and_data_that_is_none():

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv import leakage
@@ -82,6 +83,77 @@ def test_outputs_that_exceed_a_limit_at_the_start_are_brought_within_it(measure,
     if asked.linear:
         vertex = jp.solve(asked, "linear-program")
         assert max(found.lower_bound, vertex.lower_bound) <= min(found.value, vertex.value)
+
+
+PAIRS = np.kron(np.eye(2), 1 - np.eye(2)).astype(bool)  # 0 with 1, 2 with 3
+EACH = np.diag([0.3, 0.2, 0.3, 0.2])
+INF = np.inf
+
+
+def least_of_pairs(table, eps):
+    """The least E d of EACH under ratios of e^eps within the pairs, by a linear program over the allowed entries."""
+    outputs, allowed = table.shape[1], np.isfinite(table)
+    rows = [np.kron(np.eye(4)[a] - np.exp(eps) * np.eye(4)[b], np.eye(outputs)) for a, b in np.argwhere(PAIRS)]
+    sums = np.kron(np.eye(4), np.ones(outputs))
+    costs = (np.diag(EACH)[:, None] * np.where(allowed, table, 0.0)).ravel()
+    rows = np.concatenate(rows)
+    ends = [(0, None if free else 0) for free in allowed.ravel()]
+    return linprog(costs, rows, np.zeros(len(rows)), sums, np.ones(4), ends).fun
+
+
+@pytest.mark.parametrize(
+    "measure", [leakage.LocalDifferentialPrivacy(PAIRS), leakage.MetricPrivacy(np.where(PAIRS, 1.0, INF))]
+)
+@pytest.mark.parametrize(
+    "table",
+    [
+        [[1, INF, INF], [2, INF, INF], [INF, 0, 1], [0, 1, 0]],  # was called infeasible
+        [[0, 5, 5], [0, 5, 5], [INF, 0, 1], [0, 1, 0]],  # 2.63 was the best that was found, of .134
+    ],
+)
+def test_an_output_that_one_pair_cannot_have_is_left_to_the_other(table, measure):
+    table = np.array(table)
+    least = least_of_pairs(table, 1.0)
+    within = proved_of(table, leakage=measure, leakage_budget=1.0)
+    assert within.value == pytest.approx(least, abs=1e-7)
+    proved_of(table, budget=least + 0.05, limits=[(measure, 1.0)])
+    with raised(jp.InfeasibleError, "exceeded by at least"):
+        proved_of(table, budget=least - 1e-3, limits=[(measure, 1.0)])
+
+
+def proved_of(table, **form):
+    return checks.proved(jp.DistortionProblem(EACH, table, **form))
+
+
+@pytest.mark.parametrize(
+    ("measure", "budget"),
+    [
+        (leakage.LocalDifferentialPrivacy(), 0.7),
+        (leakage.MinLift(), 0.6),
+        (leakage.LocalDifferentialPrivacy(PAIRS), 0.55),
+    ],
+)
+def test_outputs_that_a_ratio_excludes_altogether_have_rules_that_prove_it(measure, budget):
+    """The gap was .3, beside a linear program: nothing priced the entries that one forbidden pair rules out."""
+    table = np.array([[0, 1, 1], [1, 0, 1], [INF, 1, 0], [1, 1, 1.0]])
+    proved_of(table, leakage=measure, leakage_budget=1.0)
+    proved_of(table, budget=budget, limits=[(measure, 1.0)])
+
+
+def test_a_budget_that_asks_for_excluded_outputs_is_what_is_refused():
+    """That every mechanism leaks without end was said, whatever the budget."""
+    table = np.array([[0, 1, 1], [1, 0, 1], [INF, 1, 0], [1, 1, 1.0]])
+    problem = jp.DistortionProblem(EACH, table, budget=0.49, leakage=leakage.LocalDifferentialPrivacy())
+    with raised(jp.InfeasibleError, "budget 0.49 is below 0.5, the least distortion of any mechanism with a finite"):
+        jp.solve(problem)
+
+
+def test_a_symbol_that_one_joint_does_not_have_excludes_nothing_there():
+    """The output 0 is for x = 0 alone, which the second joint does not have; it was ruled out for both."""
+    joints = np.array([[[0.2, 0.2, 0.1], [0.1, 0.1, 0.3]], [[0, 0.4, 0], [0, 0, 0.6]]])
+    table = np.array([[0, INF, INF], [0, 1, INF], [INF, 1, 1.0]])
+    problem = jp.DistortionProblem(joints, table, leakage=leakage.MinLift(), leakage_budget=1.0)
+    assert_array_equal(checks.proved(problem).mechanism, np.eye(3)[[0, 1, 1]])
 
 
 def test_several_distortions_joints_and_limits():

@@ -9,7 +9,7 @@ import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.program import program_of
 from jaxpriv.solvers import Goal, InteriorPoint
-from tests.cases import drawn_joint, thorough, value_of
+from tests.cases import drawn_joint, raised, thorough, value_of
 
 from .checks import accepted, proved
 from .measured_cases import MEASURES as BUILT_IN
@@ -165,3 +165,27 @@ def test_a_private_symbol_that_only_a_useful_one_of_next_to_no_mass_shows(name, 
     rare = of_mass(1e-20)
     assert rare.value > 0.1
     assert rare.value == pytest.approx(of_mass(1e-8).value, abs=2e-6)
+
+
+@pytest.mark.parametrize("measure", [lk.MaxInformation(), lk.RelativeEntropyPrivacy()], ids=repr)
+def test_budgets_that_one_mechanism_alone_meets(measure):
+    """An iterate that was not finite was moved onto the budgets, where NumPy's decomposition raised its own error."""
+    rng = np.random.default_rng(0)
+    joint, mechanism = rng.dirichlet(np.ones(4)).reshape(2, 2), rng.dirichlet(np.full(2, 0.3), size=2) + 1e-3
+    mechanism /= mechanism.sum(axis=1, keepdims=True)
+    tables = np.array([[[2.0, 2], [2, 3]], [[2, 0], [2, 2]], [[1, 2], [1, 0]]])
+    budgets = (joint.sum(axis=0)[:, None] * mechanism * tables).sum(axis=(1, 2))
+    solution = proved(jp.DistortionProblem(joint, tables, budget=budgets, leakage=measure))
+    assert solution.value == pytest.approx(value_of(measure, joint, mechanism), abs=2e-6)
+
+
+def test_a_budget_below_the_least_distortion_is_named_in_its_own_unit():
+    """It was named as a share of the range of the distortion: 0.5625, below 0.625."""
+    joint, table = np.diag([0.3, 0.2, 0.3, 0.2]), np.array([[1.0, 2, 3], [2, 1, 3], [1, 1, 3], [4, 2, 1]])
+    for tables, budget, message in (
+        (table, 0.9, "^budget 0.9 is below 1, the least distortion of any mechanism$"),
+        ([table, 10 * table], [2.0, 9.0], "is at least 10, and the budgets allow 9$"),
+    ):
+        with raised(jp.InfeasibleError, message) as error:
+            jp.solve(jp.DistortionProblem(joint, tables, budget=budget, leakage=lk.MaxLift()))
+    assert error.value.proof["multipliers"] == [0.0, 1.0]

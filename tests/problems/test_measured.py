@@ -13,7 +13,7 @@ from tests.grid.cells import Cell
 from tests.grid.judge import outcome
 
 from .checks import proved
-from .measured_cases import AVERAGE, BUDGET, INF, JOINT, MEASURES, USERS, WORST, N, problem_of
+from .measured_cases import AVERAGE, BUDGET, DISTORTION, INF, JOINT, MEASURES, USERS, WORST, N, problem_of
 
 # -- solutions -------------------------------------------------------------------------------------
 
@@ -114,6 +114,13 @@ def test_parameters_for_another_number_of_symbols(measure):
 @pytest.mark.parametrize("name", ["sibson-2", "arimoto-0.3", "maximal-leakage", "min-entropy", "gain", *WORST])
 def test_a_multiplier_needs_an_average_that_is_no_logarithm(name):
     _refused("multiplier", MEASURES[name], multiplier=1)
+
+
+@pytest.mark.parametrize("measure", [lk.Sibson(1.0), lk.Arimoto(1.0)], ids=repr)
+def test_what_leakage_and_distortion_are_together_is_not_capped_by_the_most_that_leaks(measure):
+    """The value was ln |S|, which no order of Sibson or Arimoto exceeds, and the price of the distortion was lost."""
+    solution = proved(jp.DistortionProblem(JOINT, DISTORTION + 5.0, multiplier=1.0, leakage=measure))
+    assert solution.value == pytest.approx(solution.leakage + solution.distortion[0], abs=1e-9)
 
 
 @pytest.mark.parametrize("relation", [np.zeros((N, N), dtype=bool), np.eye(N, dtype=bool)])

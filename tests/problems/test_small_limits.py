@@ -88,6 +88,17 @@ def test_next_to_no_leakage_in_every_outcome_is_certified(form, limit, solver):
     assert solution.value == pytest.approx(least, abs=1e-6)
 
 
+@pytest.mark.parametrize("measure", [LocalDifferentialPrivacy(), MaxLift()], ids=repr)
+def test_a_budget_out_of_reach_under_next_to_no_leakage_is_refused_with_a_proof(measure):
+    """Three joints, under which only constant releases leak nothing: an interval about 0 was all that was said."""
+    joints = np.stack([drawn_joint([3, k], 3, 4) for k in range(3)])
+    problem = jp.DistortionProblem(joints, 1.0 - np.eye(4, 5), budget=0.3, limits=[(measure, 1e-9)])
+    with pytest.raises(jp.InfeasibleError, match="exceeded by at least") as error:
+        jp.solve(problem)
+    constants = max(1.0 - joints.sum(axis=1).min(axis=0))
+    assert 0 < error.value.proof["bound"] <= constants - 0.3
+
+
 def test_the_simplex_method_by_name_where_its_tolerance_sees_no_slack():
     """HiGHS calls the program infeasible, which ended in its own error."""
     joint = np.array([[157.0, 74, 232, 74], [26, 114, 89, 233]])

@@ -15,6 +15,8 @@ from tests.cases import assert_one_optimum, assert_proved, drawn_joint, further,
 
 JOINT = drawn_joint(0, 3, 5)
 COSTS = abs(np.arange(5.0)[:, None] - np.arange(5.0))
+# Tests of one problem run one program: with a start, and watched, for a run of few steps has one of its own else.
+WATCHED = {"start": np.full((5, 5), 0.2), "progress": [].append}
 
 # A measure of every rule set, average and worst outcome, in every form that it has.
 PROBLEMS = {
@@ -60,7 +62,7 @@ ALWAYS = (
 def test_every_set_and_form_comes_to_the_certified_optimum(name):
     problem = problem_of(name)
     tol = 1e-4 if name in ("least worst outcome", "joints, budget") else 1e-6
-    solution = jp.solve(problem, "hybrid-gradient", tol=tol)
+    solution = jp.solve(problem, "hybrid-gradient", tol=tol, **(WATCHED if name == "shares, budget" else {}))
     assert_proved(problem, solution, tol)
     other = jp.solve(problem, tol=1e-9)
     assert_one_optimum(solution, other, 1e-9)
@@ -86,13 +88,15 @@ def test_inside_of_jit_vmap_and_grad_it_has_the_values_and_slopes_of_the_host(so
 def test_it_begins_with_the_mechanism_of_the_caller():
     problem = problem_of("shares, budget")
     near = jp.solve(problem, tol=1e-8)
-    cold, warm = (jp.solve(problem, "hybrid-gradient", max_steps=1, start=start) for start in (None, near))
-    assert warm.value <= near.value + 1e-9 < cold.value
+    far, warm = (
+        jp.solve(problem, "hybrid-gradient", max_steps=1, **WATCHED | each) for each in ({}, {"start": near.mechanism})
+    )
+    assert warm.value <= near.value + 1e-9 < far.value
 
 
 def test_an_interrupted_run_has_an_interval_that_holds():
     problem = problem_of("shares, budget")
-    early = jp.solve(problem, "hybrid-gradient", max_steps=2)
+    early = jp.solve(problem, "hybrid-gradient", max_steps=2, **WATCHED)
     optimum = jp.solve(problem)
     assert early.status != "optimal"
     assert_one_optimum(early, optimum)
