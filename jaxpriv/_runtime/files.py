@@ -49,6 +49,13 @@ def need_writable(path: FilePath, name: str) -> None:
         raise ResourceError(f"{name}: cannot write into the folder of {path}: {error.strerror}") from error
 
 
+def same_file(first: FilePath, second: FilePath) -> bool:
+    """Whether two names are, or would be, those of one file."""
+    if os.path.realpath(first) == os.path.realpath(second):
+        return True
+    return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
+
+
 def atomic_write(path: FilePath, content: Content) -> None:
     """Write `content` (bytes, or a function that writes to a binary file) to `path`, whole or not at all.
 

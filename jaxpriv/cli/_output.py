@@ -3,7 +3,6 @@
 import io
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jaxpriv as jp
-from jaxpriv._runtime.files import need_writable, write_together
+from jaxpriv._runtime.files import need_writable, same_file, write_together
 from jaxpriv._runtime.module.shown import aligned as aligned
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.verifier.__main__ import emit as emit
@@ -87,7 +86,7 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> No
         if is_stdout(path):
             continue
         for other, taken in seen.items():
-            if _same(path, taken):
+            if same_file(path, taken):
                 raise InputError(f"{name} is the same file as {other}; name another one")
         seen[name] = path
         if path.exists() and not path.is_file():
@@ -99,12 +98,6 @@ def need_ending(option: str, path: Path | None, *endings: str) -> None:
     """Refuse a file whose name ends like one of another kind."""
     if path is not None and path.suffix.lower() not in endings:
         raise InputError(f"{option} must end in {' or '.join(endings)}, not {path.name}")
-
-
-def _same(first: Path, second: Path) -> bool:
-    if os.path.realpath(first) == os.path.realpath(second):
-        return True
-    return first.exists() and second.exists() and os.path.samefile(first, second)
 
 
 def only_one(options: Mapping[str, object]) -> str:

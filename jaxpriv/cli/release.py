@@ -77,7 +77,7 @@ def release(
     record = {
         "receipt": released.receipt,
         "rows": len(released.outputs),
-        **_output.record_of(released, "unseen", "served", "elsewhere", "escaped", "singled_out", "ledgers"),
+        **_output.record_of(released, "unseen", "served", "elsewhere", "unread", "escaped", "singled_out", "ledgers"),
         "order": released.order_file,
         "disclosed": None if released.disclosed is None else released.disclosed.leakage,
         "drift": (drifts[0] if len(drifts) == 1 else drifts) or None,

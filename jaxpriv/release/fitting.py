@@ -374,6 +374,7 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
         unseen=request.unseen,
         commitment=evidence.commitment(),
         earlier=request.after,
+        absent=tuple(np.flatnonzero(~seen).tolist()) if request.after is None else request.after.absent,
     )
     claims = evidence.claims(mechanism)
     learned = request.codebook is None and (request.population or records.held_out is not None)

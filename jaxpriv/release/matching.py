@@ -147,14 +147,14 @@ def counts_with_releases(
     """Counts (S, X, Y), and the number of changed columns (X, Y) where released and useful classes are the same.
 
     `columns` are the released ones, whose rows are of these `records` (n,). A released column has the rule of the
-    useful column that it stands for, if there are as many and all its values are of those classes; otherwise every
-    value of it is a class.
+    useful column that it stands for, if there are as many and all its values are of those classes, or their labels;
+    otherwise every value of it is a class.
     """
     book, data = table.codebook, table.dataset
     codes, rules = None, [book.rules[name] for name in book.useful]
     if len(columns) == len(rules):
         try:
-            codes = [rule.encode(column) for rule, column in zip(rules, columns.values(), strict=True)]
+            codes = [released_classes(column, rule) for rule, column in zip(rules, columns.values(), strict=True)]
         except InputError:
             codes = None
     alike = codes is not None

@@ -152,11 +152,13 @@ class Mechanism(Shown):
         distortion: d (X, Y) float64, where it was designed with one.
         unseen: what a combination of classes without a symbol comes to: `refuse` (nothing is released), `suppress` (the
             release of a symbol drawn uniformly, independent of the record), `nearest` (the symbol that differs in the
-            fewest columns, the first of several).
+            fewest columns, the first of several, of those that are not `absent`).
         commitment: keyed hash of the counts and the certificate, which are kept apart (`Evidence`).
         tool: the version of jaxpriv that designed it. Evidence, receipts and ledgers name the file by its hash, so a
             design of an earlier version keeps its bytes.
         earlier: the mechanism that released the same records before, and whose draws this one looks at.
+        absent: the useful symbols that no record of the design has, only records held out, rising; after an earlier
+            mechanism those of that one. `nearest` passes over them: what is released depends on no record held out.
     """
 
     table: np.ndarray
@@ -171,6 +173,7 @@ class Mechanism(Shown):
     commitment: str
     tool: str = field(default_factory=this_version)
     earlier: "Mechanism | None" = None
+    absent: tuple[int, ...] = ()
 
     __repr__ = summary
 
@@ -200,8 +203,9 @@ class Mechanism(Shown):
             "commitment": self.commitment,
         }
         before = {} if self.earlier is None else {EARLIER: self.earlier.to_bytes()}
-        if before:
-            record |= {"version": VERSIONS[DESIGN], "follows": archive.digest(before[EARLIER])}
+        if before or self.absent:
+            follows = archive.digest(before[EARLIER]) if before else None
+            record |= {"version": VERSIONS[DESIGN], "follows": follows, "absent": list(self.absent)}
         return packed("design.json", DESIGN, record, members_of(**arrays), before)
 
     def save(self, path: FilePath) -> None:
@@ -240,6 +244,7 @@ class Mechanism(Shown):
             commitment=design.record["commitment"],
             tool=design.record["tool"],
             earlier=None if design.earlier is None else cls.of_file(design.earlier, name),
+            absent=tuple(design.absent),
         )
         for values in (mechanism.table, mechanism.useful, mechanism.released, mechanism.distortion):
             if values is not None:
@@ -316,8 +321,9 @@ class Mechanism(Shown):
         rule = rule_for(self.unseen, unseen)
         distinct, index, places = self._found(codes)
         if rule == "nearest":
+            seen = np.delete(np.arange(len(self.useful)), self.absent)
             for unknown in np.flatnonzero(places < 0):
-                places[unknown] = int((self.useful != distinct[unknown]).sum(axis=1).argmin())
+                places[unknown] = seen[(self.useful[seen] != distinct[unknown]).sum(axis=1).argmin()]
         symbols = places[index]
         missing = np.flatnonzero(symbols < 0)
         if missing.size and rule == "refuse":

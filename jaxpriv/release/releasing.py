@@ -7,7 +7,9 @@ again; without one a file without a receipt stands in its way until somebody has
 
 import contextlib
 import io
+import itertools
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,13 +20,14 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.recfunctions import repack_fields
 
-from jaxpriv._runtime.files import FilePath, write_together
+from jaxpriv._runtime.files import FilePath, same_file, write_together
 from jaxpriv._runtime.module import summary
-from jaxpriv._runtime.validation import instance, scalar
+from jaxpriv._runtime.validation import flag, instance, listed, scalar, texts
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.release import table as tables
 from jaxpriv.release.grouped import GroupedEvidence, GroupedMechanism, check_evidence
 from jaxpriv.release.mechanism import MADE_BY_FIT, Evidence, Mechanism, members_of, packed, rule_for, this_version
+from jaxpriv.statistics.tables import TableFile
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
@@ -237,6 +240,8 @@ class Released:
         unseen: records whose combination of classes has no symbol.
         served: records that were in a ledger: they keep their earlier draw.
         elsewhere: records that the ledger of a design that is not stated holds, in one of the private folders.
+        unread: ledgers of other designs in these folders, or folders, that could not be read: `elsewhere` is without
+            their records.
         escaped: cells of a CSV that got an apostrophe, because a spreadsheet would have computed them.
         singled_out: rows whose kept columns no other row has: who knows those of a record finds its row in any order.
         receipt: what the receipt states.
@@ -253,6 +258,7 @@ class Released:
     unseen: int
     served: int
     elsewhere: int
+    unread: tuple[Path, ...]
     escaped: int
     singled_out: int
     receipt: Mapping[str, Json]
@@ -302,6 +308,7 @@ class Released:
                 "them together, and no number here is about that; before publishing, state that design and a limit: "
                 "`after`, `limit`"
             )
+        lines += [unread_sentence(path) for path in self.unread]
         if self.fresh:
             lines.append(
                 f"{self.fresh} records had no draw by the earlier design: one was drawn, recorded, and not released"
@@ -377,13 +384,19 @@ def release(
             the counts of `mechanism`, its measure. A ledger that holds draws by both designs is accepted.
         limit: what any of them may have at most, in the unit of the measure; needed with `after`.
 
+    A warning names a ledger of another design, or a folder, that cannot be read: whether it holds these records is not
+    known.
+
     Raises `InputError` for what cannot be released (naming column and row) or has been, `IntegrityError` and
     `EntropyError` if the self-test fails or there is no randomness, `ResourceError` if a file cannot be written. In all
     cases nothing is released.
     """
     instance(mechanism, "mechanism", Mechanism, GroupedMechanism, hint=MADE_BY_FIT)
+    for name, value in {"no_ledger": no_ledger, "keep_order": keep_order, "force": force}.items():
+        flag(value, name)
+    _check_files(source, {"out": out, "receipt": receipt, "order_out": order_out, "ledger": ledger})
     target, proof = Path(out), Path(receipt)
-    identity, keep = column_names(identity), column_names(keep)
+    identity, keep = (texts(column_names(names), name) for name, names in {"identity": identity, "keep": keep}.items())
     kind = _FORMATS.get(target.suffix.lower())
     if kind is None:
         raise InputError(f"{target}: tables are released as .csv and .parquet files")
@@ -422,6 +435,14 @@ def release(
             "that is drawn evenly is not that of the earlier release: receivers of both would learn more than is "
             "stated; choose 'nearest', if that was the rule of the earlier release, or leave these records out"
         )
+    if after is not None and rule == "nearest" and not followed:
+        moved = np.flatnonzero(after.parts[0].locate_codes(codes, rule) != symbols[0])
+        if moved.size:
+            raise InputError(
+                f"unseen: {row_text(moved[0])} has no symbol (such rows: {moved.size}), and the earlier release takes "
+                "another one for the nearest: receivers of both would learn more than is stated; leave these records "
+                "out"
+            )
     used = [*((design, symbols[0]) for design in followed), *zip(mechanism.parts, symbols, strict=True)]
     for part, own_symbols in used:
         draws = np.arange(len(part.table) // len(part.useful))  # of the earlier designs
@@ -470,7 +491,9 @@ def release(
         pairs = [_pair(part, own_symbols, before) for part, own_symbols in zip(mechanism.parts, symbols, strict=True)]
         outputs, served = looked_up.drawn(mechanism, pairs)
         stated = [path for design in chain for path in ledger_names(design, folders)]
-        elsewhere = looked_up.elsewhere(folders, [*stated, *paths])
+        elsewhere, unread = looked_up.elsewhere(folders, [*stated, *paths])
+        for path in unread:
+            warnings.warn(unread_sentence(path), stacklevel=2)
         if no_ledger and served:
             raise InputError(
                 f"no_ledger: {served} of these records are in {' and '.join(map(str, read))}: they were released "
@@ -514,6 +537,7 @@ def release(
         int(unknown.sum()),
         served,
         elsewhere,
+        unread,
         marked,
         sum(count == 1 for count in rows.values()),
         record,
@@ -619,6 +643,30 @@ def _disclosed(
     return disclosed
 
 
+def unread_sentence(path: Path) -> str:
+    """What is to be said of a ledger of another design, or of a folder of ledgers, that could not be read."""
+    return (
+        f"{path} could not be read: whether another design released these records before is not known from it; "
+        "receivers of both releases could put them together"
+    )
+
+
+def _check_files(source: Source, outputs: Mapping[str, FilePath | None]) -> None:
+    """`InputError` for a name that is none, and for two names of one file, which would lose one of them."""
+    for name, path in outputs.items():
+        if path is not None or name in ("out", "receipt"):
+            instance(path, name, str, os.PathLike)
+    given = {name: path for name, path in outputs.items() if path is not None}
+    for name, path in given.items():
+        if os.path.isdir(path):
+            raise InputError(f"{name}: {path} is a folder; name a file")
+    table = source.path if isinstance(source, TableFile) else source
+    read = {"source": table} if isinstance(table, (str, os.PathLike)) else {}
+    for (first, path), (second, other) in itertools.combinations({**read, **given}.items(), 2):
+        if same_file(path, other):
+            raise InputError(f"{second} is the same file as {first}; name another one")
+
+
 def _refuse_second(files: Sequence[Path]) -> None:
     for path in files:
         if path.exists():
@@ -639,6 +687,11 @@ def _digest(mechanism: Mechanism | GroupedMechanism) -> str:
 def _folders(given: FilePath | Sequence[FilePath] | None, proof: Path) -> list[Path]:
     """The private folders by their real names, each once."""
     several = [proof.parent] if given is None else [given] if isinstance(given, (str, os.PathLike)) else given
+    several = listed(several, "private_folder")
+    if not several:
+        raise InputError("private_folder must be one or more folders")
+    for folder in several:
+        instance(folder, "private_folder", str, os.PathLike)
     return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in several))
 
 
@@ -745,22 +798,25 @@ class _Looked:
             book.add(asked, outputs[:, group])
         return outputs, int(served.sum())
 
-    def elsewhere(self, folders: Sequence[Path], stated: Sequence[Path]) -> int:
-        """How many of the records the ledgers in these folders hold, but for those that are `stated`."""
+    def elsewhere(self, folders: Sequence[Path], stated: Sequence[Path]) -> tuple[int, tuple[Path, ...]]:
+        """(how many of the records the ledgers in these folders hold, but for those that are `stated`, which of these
+        ledgers and folders cannot be read)."""
         own_paths = set(map(os.path.realpath, stated))
         recorded = np.zeros(len(self.codes), dtype=bool)
+        unread = [folder for folder in folders if folder.exists() and not os.access(folder, os.R_OK | os.X_OK)]
         for path in (path for folder in folders for path in folder.glob(f"{_LEDGER}*[0-9a-f]")):
             if os.path.realpath(path) in own_paths:
                 continue
             try:
                 book = Ledger.load(path)
-            except (InputError, IntegrityError, ResourceError):  # no ledger of this version, or of another owner
+            except (InputError, IntegrityError, ResourceError):  # damaged, of a later version or of another owner
+                unread.append(path)
                 continue
             names = [book.keyed_rows(self.table.encode(), b"", len(self.codes))]
             names += [book.keyed(who, [b""] * len(who)) for who in (_who(self.identity) if self.identity else ())]
             for asked in names:
                 recorded |= np.isin(asked["who"], book.entries["who"])
-        return int(recorded.sum())
+        return int(recorded.sum()), tuple(unread)
 
 
 def _who(identity: Sequence[Column]) -> list[list[bytes]]:

@@ -220,6 +220,8 @@ def verify(
     if not data:
         raise IntegrityError(f"{file} is empty")
     is_receipt = data[:1] == b"{"
+    if design is not None and not is_receipt and data[:2] != b"PK":
+        raise IntegrityError(f"{file} is no receipt")
     if (is_receipt and receipt is not None) or (not is_receipt and design is not None):
         raise InputError(f"{file} is itself what {'receipt' if is_receipt else 'design'} names; give one of the two")
     receipt_file, design_file = (file, design) if is_receipt else (receipt, file)
@@ -275,7 +277,7 @@ def verify(
     if released is None and records is not None:
         raise InputError("records goes with `released`: the pairs of both are tested")
     if records is None and read:
-        raise InputError("read goes with records: it is about them")
+        raise InputError("read goes with `records`: it is about them")
     if records is None and (order is not None or identity):
         raise InputError("order and `identity` go with `records`: they pair them with released rows")
     rows, test, depends, paired = None, None, None, None

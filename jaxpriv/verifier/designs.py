@@ -88,6 +88,13 @@ class DesignFile:
     earlier: "DesignFile | None" = None
 
     @property
+    def absent(self) -> Sequence[int]:
+        """Useful symbols that no record of the design has, only ones held out; of a design after another one those of
+        that one. The rule `nearest` passes over them.
+        """
+        return self.record.get("absent", ())  # files of version 1 do not state them
+
+    @property
     def parts(self) -> "tuple[DesignFile, ...]":
         """This design alone, as `GroupsFile.parts` has those of several groups of columns."""
         return (self,)
@@ -176,9 +183,13 @@ def read_design(data: bytes, name: str, most: int = _CHAIN) -> DesignFile:
     if costs is not None and costs.shape != (len(useful), len(released)):
         raise IntegrityError(f"{name}: distortion.npy has another shape than table.npy")
     design = DesignFile(record, digest(data), rows, useful, released, costs, {}, earlier)
+    if list(design.absent) != sorted(set(design.absent) & set(range(len(useful)))) or len(design.absent) == len(useful):
+        raise IntegrityError(f"{name}: absent are not the places of some of its useful symbols, in their order")
     if earlier is not None:
         if len(rows) != len(useful) * len(earlier.drawn[0]) or not _alike(design, earlier):
             raise IntegrityError(f"{name}: its table is not one of the symbols and draws of its earlier design")
+        if list(design.absent) != list(earlier.absent):
+            raise IntegrityError(f"{name}: absent are other symbols than those of its earlier design")
         if costs is None or design.measure.name != "mutual-information":
             raise IntegrityError(f"{name}: another measure or problem than designs after an earlier one have")
     guarantees = without_counts(design.drawn)
@@ -188,12 +199,13 @@ def read_design(data: bytes, name: str, most: int = _CHAIN) -> DesignFile:
 
 def _earlier(members: dict[str, bytes], record: Mapping[str, Any], name: str, most: int) -> DesignFile | None:
     """The design that this one is made to follow, the last member of its file; it is taken from the members."""
-    if (record["version"] == 2) != (list(members)[-1] == EARLIER):
+    follows = record.get("follows")
+    if (follows is not None) != (list(members)[-1] == EARLIER):
         raise IntegrityError(f"{name}: the earlier design of its record is not in the file, or the reverse")
-    if record["version"] == 1:
+    if follows is None:
         return None
     content = members.pop(EARLIER)
-    if record["follows"] != digest(content) or not most:
+    if follows != digest(content) or not most:
         raise IntegrityError(f"{name}: {EARLIER} is not the design that is stated, or one after too many others")
     return read_design(content, f"{name}: {EARLIER}", most - 1)
 
@@ -241,6 +253,10 @@ def read_audit(data: bytes, design: DesignFile, name: str) -> Audit:
         claims_of(design, tables["counts.npy"], duals, f"{name}: counts.npy"),
     )
     _symbols(tables["private.npy"], labels, audit.counts.shape[0], f"{name}: private.npy")
+    if design.record["version"] > 1 and design.earlier is None:
+        counted = [any(column) for column in zip(*audit.counts.rows(), strict=True)]
+        if [x for x, there in enumerate(counted) if not there] != list(design.absent):
+            raise IntegrityError(f"{name}: counts.npy has records of symbols that are absent, or the reverse")
     held_out = audit.held_out
     if held_out is not None and (held_out.shape != audit.counts.shape or any(count < 0 for count in held_out.numbers)):
         raise IntegrityError(f"{name}: held_out.npy are no counts of the same alphabets")

@@ -304,7 +304,7 @@ def _by_coalition(form: Form) -> Form:
 VERSIONS = {DESIGN: 2, RECEIPT: 3, LEDGER: 4}
 # Fields that a record of an earlier version does not have. Designs and receipts that need none of the fields of the
 # newest version have the one before.
-_ABSENT = {(DESIGN, 1): ("follows",), (RECEIPT, 1): ("ledger", "order", "after"), (RECEIPT, 2): ("after",)}
+_ABSENT = {(DESIGN, 1): ("follows", "absent"), (RECEIPT, 1): ("ledger", "order", "after"), (RECEIPT, 2): ("after",)}
 _ABSENT |= {(LEDGER, 1): ("unseen", "designs"), (LEDGER, 2): ("unseen", "designs"), (LEDGER, 3): ("designs",)}
 # The fields of a record by its format, beside format, version and sha256.
 _RECORDS: Mapping[str, Mapping[str, Form]] = {
@@ -317,7 +317,8 @@ _RECORDS: Mapping[str, Mapping[str, Form]] = {
         "guarantees": _claims,
         "commitment": _hash,
         "members": _map(_hash),
-        "follows": _hash,
+        "follows": _optional(_hash),
+        "absent": _list(_whole),
     },
     AUDIT: {
         "tool": _tool,

@@ -95,6 +95,22 @@ def test_releases_of_tables(tables):
     mistaken(f"{line} --released-table short.csv", "1 rows", "3000")
 
 
+def test_a_release_of_jaxpriv_has_the_useful_classes(tmp_path):
+    """Labels of intervals, and texts with an apostrophe, were taken for other classes: there was no distortion."""
+    rng = np.random.default_rng(3)
+    age, town = rng.integers(0, 4, 3000), rng.choice(["=a", "b"], 3000)
+    income = (rng.random(3000) < 0.2 + 0.15 * age).astype(int)
+    write(tmp_path / "people.csv", {"income": income, "age": age, "town": town})
+    noisy = np.where(rng.random(3000) < 0.6, age, rng.integers(0, 4, 3000))
+    write(tmp_path / "values.csv", {"age": noisy, "town": town})
+    labels, marked = np.where(noisy < 2, "[0, 2)", "[2, 4]"), np.where(town == "b", "b", "'=a")
+    write(tmp_path / "released.csv", {"age": labels, "town": marked})
+    line = "excess people.csv --private income --useful age --useful town --bins age=edges:0,2,4 --released-table"
+    expected = answered(line, "values.csv")
+    assert expected["at"] == "distortion"
+    assert answered(line, "released.csv") == expected
+
+
 def test_rows_in_a_random_order(tables):
     """By the order file the same numbers as row for row; without it the pairs are others."""
     path, other = tables

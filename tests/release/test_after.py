@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv._runtime.clock import Clock
@@ -340,6 +341,25 @@ def test_suppressed_records_have_a_mixture_of_the_rows_of_both_releases(tmp_path
         release(people, independent.mechanism, *paths(away, "fifth"), **after, **shared)
     release(people, first.mechanism, *paths(other, "sixth"), **shared)
     release(people, independent.mechanism, *paths(away, "fifth"), **after, **shared)
+
+
+def test_records_whose_nearest_symbol_another_design_has_elsewhere_are_refused(tmp_path):
+    """Pairs of draws from two symbols are none that what is stated of both receivers covers."""
+    rng = np.random.default_rng(3)
+    data = {"s": rng.integers(0, 2, 120), **{name: rng.integers(0, 4, 120) for name in "abc"}}
+    asked = {"private": "s", "sparse": True, "budget": 0.05, "unseen": "nearest"}
+    first, second = (fit(data, **asked, useful=list("abc"), seed=seed) for seed in (0, 1))
+    later = dict(zip("abc", np.indices((4, 4, 4)).reshape(3, -1), strict=True))
+    assert first.mechanism.absent != second.mechanism.absent
+    after = {"after": first.mechanism, "evidence": second.evidence, "limit": 10.0}
+    release(later, first.mechanism, *paths(tmp_path, "first"))
+    with refused("takes another one for the nearest"):
+        release(later, second.mechanism, *paths(tmp_path, "second"), **after)
+    # A design that looks at the first draws has its symbols for such records.
+    third = fit(data, private="s", after=first.mechanism, budget=0.04, seed=1, unseen="nearest", sparse=True).mechanism
+    assert third.absent == first.mechanism.absent
+    assert_array_equal(third.symbols(later), first.mechanism.symbols(later))
+    release(later, third, *paths(tmp_path, "third"))
 
 
 def test_the_ledger_of_the_earlier_design_may_be_named(tmp_path, table, fitted, following):

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from jaxpriv.errors import InfeasibleError, NotCertifiedError
+from jaxpriv.errors import InfeasibleError, IntegrityError, NotCertifiedError
 from jaxpriv.leakage import MutualInformation
-from jaxpriv.release import fit
+from jaxpriv.release import Evidence, Mechanism, fit
 from jaxpriv.release.table import certified_groups
 from jaxpriv.statistics.tables import Categories, Edges, Quantiles, column_distortion, count_table
 from jaxpriv.verifier import verify
+from jaxpriv.verifier.designs import read_audit, read_design
 from tests.cases import raised, refused, value_of
-from tests.release.conftest import COLUMNS, saved
+from tests.release.conftest import COLUMNS, resealed, saved
 
 
 def test_design_and_audit_share_no_record(table, fitted):
@@ -287,6 +288,45 @@ def test_a_combination_without_a_record_of_the_design_is_suppressed_as_later_one
         assert_allclose(matrix[~seen], np.tile(matrix[seen].mean(axis=0), ((~seen).sum(), 1)), rtol=0, atol=1e-15)
         assert_allclose(matrix.mean(axis=0), matrix[seen].mean(axis=0), rtol=0, atol=1e-15)
         assert any("is released as one that is drawn evenly" in text for text in found.statements)
+
+
+def test_what_a_later_record_is_released_as_depends_on_no_record_held_out(tmp_path):
+    """The nearest symbol was searched among those too that only records held out have."""
+    rng = np.random.default_rng(3)
+    data = {"s": rng.integers(0, 2, 300), **{name: rng.integers(0, 6, 300) for name in "abc"}}
+    order = np.random.default_rng(0).permutation(300)  # the split of seed 0
+    same = {name: values.copy() for name, values in data.items()}
+    for values in same.values():
+        values[order[150:]] = values[order[:150]]
+    later = dict(zip("abc", np.indices((6, 6, 6)).reshape(3, -1), strict=True))
+    asked = {"private": "s", "useful": list("abc"), "sparse": True, "unseen": "nearest", "budget": 0.05}
+    found = [fit(table, **asked) for table in (data, same)]
+    first, second = (each.mechanism for each in found)
+    assert first.unknown(first.codebook.encode_useful(later)).sum() > 10
+    assert_array_equal(first.absent, np.flatnonzero(~found[0].evidence.counts.any(axis=0)))
+    assert len(first.absent) > 5
+    assert second.absent == ()
+    assert_array_equal(*(each.matrix()[each.symbols(later)] for each in (first, second)))
+    design, audit = saved(found[0], tmp_path)
+    read = Mechanism.load(design)
+    assert_array_equal(read.symbols(later), first.symbols(later))
+    assert read.to_bytes() == first.to_bytes()
+    Evidence.load(audit, read)
+    for absent, held in (
+        ([*first.absent[1:], first.absent[0]], "absent are not the places"),
+        ([*first.absent, 10**6], "absent are not the places"),
+        (list(range(len(first.useful))), "absent are not the places"),
+        (list(first.absent[1:]), None),
+    ):
+        forged = resealed(design.read_bytes(), lambda record, absent=absent: record.update(absent=absent))
+        if held is None:
+            other = read_design(forged, "the design")
+            content = resealed(audit.read_bytes(), lambda record, other=other: record.update(design=other.sha256))
+            with raised(IntegrityError, "records of symbols that are absent"):
+                read_audit(content, other, "the audit")
+        else:
+            with raised(IntegrityError, held):
+                read_design(forged, "the design")
 
 
 @pytest.mark.parametrize("sides", [("day", "town"), ("income", "day")], ids=["private", "useful"])

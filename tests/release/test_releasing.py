@@ -122,6 +122,7 @@ def test_files_that_do_not_go_together(files):
         (files.audit, {}, r"is the audit of a design, and a design \(design.json\) is needed here"),
         (files.design, {"private": files.design}, "is a design, and the audit of a design"),
         (files.receipt, {"design": files.audit}, "is the audit of a design, and a design"),
+        (files.out, {"design": files.design}, "is no receipt"),
     ):
         with raised(IntegrityError, words):
             verify(file, **others)
@@ -367,6 +368,35 @@ def test_a_ledger_gives_the_same_draw_again(tmp_path, table, releasing):
     assert anonymous("eighth", {name: values[1:] for name, values in table.items()}).served == 0
 
 
+def test_two_names_of_one_file_and_arguments_of_another_kind_are_refused(tmp_path, table, mechanism):
+    """The receipt took the place of the released file, and the released file that of the order of its rows."""
+    people = write(tmp_path / "people.csv", table)
+    (tmp_path / "link.csv").symlink_to(people)
+    names = {"out": tmp_path / "out.csv", "receipt": tmp_path / "receipt.json"}
+    for change, message in (
+        ({"receipt": tmp_path / "out.csv"}, "^receipt is the same file as out"),
+        ({"receipt": tmp_path / "absent" / ".." / "out.csv"}, "^receipt is the same file as out"),
+        ({"order_out": tmp_path / "out.csv"}, "^order_out is the same file as out"),
+        ({"ledger": tmp_path / "receipt.json"}, "^ledger is the same file as receipt"),
+        ({"out": people, "force": True}, "^out is the same file as source"),
+        ({"receipt": tmp_path / "link.csv", "force": True}, "^receipt is the same file as source"),
+        ({"ledger": "."}, "^ledger: . is a folder"),
+        ({"ledger": 3}, "^ledger must be of type str or PathLike"),
+        ({"out": None}, "^out must be of type"),
+        ({"private_folder": []}, "^private_folder must be one or more folders"),
+        ({"private_folder": [3]}, "^private_folder must be of type"),
+        ({"private_folder": 3}, "^private_folder must be a sequence"),
+        ({"keep": 3}, "^keep must be a sequence of texts"),
+        ({"identity": None}, "^identity must be a sequence of texts"),
+        ({"keep_order": "no"}, "^keep_order must be True or False"),
+        ({"no_ledger": 1}, "^no_ledger must be True or False"),
+        ({"force": "x"}, "^force must be True or False"),
+    ):
+        with refused(message):
+            release(people, mechanism, **{**names, **change})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.csv", "people.csv"]
+
+
 def test_other_designs_are_not_served_from_a_ledger(tmp_path, releasing, every):
     releasing("a", ledger="ledger")
     with refused("another design"):
@@ -387,8 +417,13 @@ def test_records_of_another_designs_ledger_are_counted(tmp_path, table, releasin
     assert releasing("d", part, other).elsewhere == 0  # another table, without a column
     (tmp_path / "elsewhere").mkdir()
     assert releasing("e", by=other, private_folder=tmp_path / "elsewhere").elsewhere == 0
-    (tmp_path / f"private-ledger-{16 * '0'}").write_text("no ledger")
-    assert releasing("f").elsewhere == 1200
+    unread = tmp_path / f"private-ledger-{16 * '0'}"
+    unread.write_text("no ledger")
+    with pytest.warns(UserWarning, match=f"{unread} could not be read") as warned:
+        again = releasing("f")
+    assert len(warned) == 1
+    assert (again.elsewhere, again.unread) == (1200, (unread,))
+    assert [str(unread) in sentence for sentence in again.sentences].count(True) == 1
 
 
 def test_a_ledger_under_the_name_of_another_ones_is_refused(tmp_path, releasing, every):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from jaxpriv.release import fit
+from jaxpriv.release import fit, release
 from jaxpriv.release.report import compare
 from jaxpriv.release.report.comparison import expected
 from jaxpriv.statistics.tables import Categories, Edges
@@ -92,6 +92,17 @@ def test_rows_are_paired_by_a_column(table, fitted):
     assert [one.changed for one in by_id.columns] == [one.changed for one in by_order.columns]
     assert by_id.prediction == by_order.prediction
     assert by_id.prediction.after <= by_id.prediction.before
+
+
+def test_rows_are_paired_by_a_column_that_got_apostrophes(tmp_path, table, fitted):
+    names = np.array([f"@user{n}" for n in range(1500)], dtype=object)
+    people, files = {**table, "id": names}, (tmp_path / "out.csv", tmp_path / "receipt.json")
+    done = release(people, fitted.mechanism, *files, keep="id")
+    by_id, by_order = (
+        compare(people, files[0], mechanism=fitted.mechanism, **pairing)
+        for pairing in ({"identity": "id"}, {"order": done.order})
+    )
+    assert [one.changed for one in by_id.columns] == [one.changed for one in by_order.columns]
 
 
 def test_released_values_are_of_the_classes_that_hold_them(table):

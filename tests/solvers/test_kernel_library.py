@@ -245,7 +245,7 @@ def test_a_build_writes_the_digest_beside_the_library_and_compiles_nothing_twice
     root, folder = checkout
     for path in sources(folder):
         path.write_text("")
-    (folder / "one.c").write_text("int one(void) { return 1; }")
+    (folder / "library.c").write_text("int one(void) { return 1; }")
 
     def built():
         """Which file the library is now."""
@@ -256,7 +256,7 @@ def test_a_build_writes_the_digest_beside_the_library_and_compiles_nothing_twice
 
     first = built()
     assert built() == first
-    (folder / "one.c").write_text("int one(void) { return 2; }")
+    (folder / "library.c").write_text("int one(void) { return 2; }")
     second = built()
     assert second != first
     monkeypatch.setenv("CC", "cc -g")
@@ -271,7 +271,7 @@ def test_a_build_for_its_own_machine_knows_which_instructions_it_has(checkout, m
     root, folder = checkout
     monkeypatch.setenv("JAXPRIV_KERNELS", "native")
     for path in folder.glob("*.c"):
-        if path.name != "factor.c":
+        if path.name != "library.c":
             path.unlink()
     assert hatch_build().compile_kernels(root) is None
     library = ctypes.CDLL(str(folder / "kernels.so"))

@@ -262,6 +262,17 @@ def test_one_long_field_does_not_widen_every_row(tmp_path):
     assert peak < 20e6  # 800 MB if every row had the width of the longest
 
 
+def test_series_that_pandas_would_match_by_their_index_are_refused():
+    """By their places a private value would stand beside the useful values of another record."""
+    frame = pd.DataFrame({"a": list("xyz"), "b": [1, 2, 3]})
+    shuffled = frame["b"].sample(frac=1.0, random_state=1)
+    with raised(InputError, "columns 'a' and 'b' are series with different indices"):
+        read({"a": frame["a"], "b": shuffled}, "a", "b")
+    for given in (shuffled.reset_index(drop=True), shuffled.to_numpy()):
+        moved = read({"a": frame["a"], "b": given}, "a", "b")
+        assert moved["b"].values.tolist() == shuffled.tolist()
+
+
 def test_columns_of_different_lengths():
     with raised(InputError, "'b' has 2 rows, column 'a' has 1"):
         read({"a": [1], "b": [1, 2]}, "a", "b")

@@ -14,7 +14,7 @@ from jaxpriv.release.matching import released_classes
 from jaxpriv.release.mechanism import MADE_BY_FIT
 from jaxpriv.statistics.tables import Categories, Codebook, Rule, Source, fit_codebook
 from jaxpriv.statistics.tables.readers import Column, read_columns
-from jaxpriv.verifier.releases import column_names
+from jaxpriv.verifier.releases import column_names, escaped
 
 # Pairs of columns that are kept, those with the largest changes.
 _PAIRS = 10
@@ -186,12 +186,16 @@ def _codebook(
 
 
 def _matched(before: Column, after: Column) -> np.ndarray:
-    """The record of each released row by the values of a column."""
+    """The record of each released row by the values of a column, as `jaxpriv release` writes them too."""
     place: dict[str, int] = {}
     for row, text in enumerate(before.texts):
         if place.setdefault(text, row) != row:
             raise InputError(f"identity: {before.where(row)} has the value of an earlier row")
-    codes = np.array([place.get(text, -1) for text in after.texts], dtype=np.int64)
+    codes = np.zeros(0, dtype=np.int64)
+    for by_text in ({escaped(text): row for text, row in place.items()}, place):
+        codes = np.array([by_text.get(text, -1) for text in after.texts], dtype=np.int64)
+        if (codes >= 0).all():
+            break
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
         raise InputError(f"identity: {after.where(unknown[0])} of the released table is of no record")

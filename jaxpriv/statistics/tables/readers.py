@@ -89,9 +89,10 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
     """The columns `names` of a source, all of the same length >= 1.
 
     Raises `InputError` for a column that is absent or occurs twice, of a kind that has no classes
-    (lists, times of day ...), with non-finite numbers, or of another length; for a table without rows; and
-    for a malformed CSV file, naming its line and row. `IntegrityError` for a Parquet file that is damaged or
-    incomplete. `ResourceError` if a file cannot be read or a table library is not installed.
+    (lists, times of day ...), with non-finite numbers, or of another length; for series of pandas with different
+    indices; for a table without rows; and for a malformed CSV file, naming its line and row. `IntegrityError` for a
+    Parquet file that is damaged or incomplete. `ResourceError` if a file cannot be read or a table library is not
+    installed.
 
     Rows count from 0, without the header, in every message about a table.
     """
@@ -106,6 +107,7 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
         columns = _from_file(source, names)
     elif isinstance(source, Mapping):
         need_columns(list(source), names, "the table")
+        _need_one_index({name: source[name] for name in names})
         columns = {name: column_of(name, source[name]) for name in names}
     else:
         columns = _from_frame(source, names)
@@ -120,6 +122,18 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
 
 
 # -- frames and arrays -----------------------------------------------------------------------------
+
+
+def _need_one_index(columns: Mapping[str, Any]) -> None:
+    """Refuse series whose rows pandas would match by their index: here they would be matched by their places."""
+    series = [(name, values) for name, values in columns.items() if _is_native(values, "is_pandas_like_series")]
+    for name, values in series[1:]:
+        first, other = series[0]
+        if len(values) == len(other) and not values.index.equals(other.index):
+            raise InputError(
+                f"columns {first!r} and {name!r} are series with different indices; make one frame of them, or reset "
+                "the indices, if rows belong together by their places"
+            )
 
 
 def _from_frame(source: object, names: Sequence[str]) -> dict[str, Column]:
