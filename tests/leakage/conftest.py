@@ -1,7 +1,6 @@
 """All measures in one compiled function, and random instances of one shape with every kind of zero."""
 
 import functools
-import operator
 
 import equinox as eqx
 import jax
@@ -94,9 +93,8 @@ def stack_of(measures):
         for name, measure in measures.items():
             if name in FAMILIES:
                 by_order = eqx.filter_vmap(lambda m: each(m)(joint, mechanism))(measure)
-                values |= {
-                    f"{name} {order}": jax.tree.map(operator.itemgetter(i), by_order) for i, order in enumerate(ORDERS)
-                }
+                for i, order in enumerate(ORDERS):
+                    values[f"{name} {order}"] = jax.tree.map(lambda leaf, i=i: leaf[i], by_order)
             else:
                 values[name] = each(measure)(joint, mechanism)
         return values
