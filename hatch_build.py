@@ -29,6 +29,9 @@ SEAL = FOLDER / "kernels.sha256"
 # No -march: the sources are compiled for several instruction sets, and the machine's is picked at run time. With -O3
 # the compiler takes a third longer, and solves take as long (within 2 %).
 FLAGS = ["-O2", "-std=gnu11", "-fPIC", "-Wno-psabi", "-fno-math-errno"]
+# The options of each set, by the bytes of its vectors; the sources that belong to none of them.
+SETS = {16: [], 32: ["-mavx2", "-mfma"], 64: ["-mavx512f", "-mfma"]}
+ONCE = ("dispatch", "library")
 
 
 def compiler_command(asked: str) -> list[str] | None:
@@ -38,11 +41,13 @@ def compiler_command(asked: str) -> list[str] | None:
     return next(([name] for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
 
 
-def widest_vectors(compiler: list[str]) -> int:
-    """Bytes of the widest vectors among those compiled for that this machine has; C's name for it is ONLY."""
-    asked = [*compiler, "-march=native", "-dM", "-E", "-x", "c", os.devnull]
-    macros = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
-    return 64 if "__AVX512F__" in macros else 32 if {"__AVX2__", "__FMA__"} <= set(macros) else 16
+def instruction_sets(compiler: list[str], native: bool) -> list[int]:
+    """The sets to compile for, by the bytes of their vectors: all of its kind of processor, or the widest it has."""
+    asked = [*compiler, *(["-march=native"] if native else []), "-dM", "-E", "-x", "c", os.devnull]
+    macros = set(subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split())
+    if not native:
+        return list(SETS) if "__x86_64__" in macros else [16]
+    return [64 if "__AVX512F__" in macros else 32 if macros >= {"__AVX2__", "__FMA__"} else 16]
 
 
 def compile_kernels(root: Path) -> str | None:
@@ -62,7 +67,8 @@ def compile_kernels(root: Path) -> str | None:
         sources = sorted((root / FOLDER).glob("*.c"))
         files = sorted([*sources, *(root / FOLDER).glob("*.h")])
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-        only = [f"-DONLY={widest_vectors(compiler)}"] if switch == "native" else []
+        sets = instruction_sets(compiler, switch == "native")
+        only = [f"-DONLY={sets[0]}"] if switch == "native" else []
         command = [*compiler, *FLAGS, *only, f'-DSOURCE_DIGEST="{digest}"', f"-I{include}"]
         how = hashlib.sha256(repr((command, jaxlib.__version__)).encode()).hexdigest()
         if (root / SEAL).is_file() and (root / LIBRARY).is_file():
@@ -70,9 +76,13 @@ def compile_kernels(root: Path) -> str | None:
             if (root / SEAL).read_text().split() == [made, how]:
                 return None
         with tempfile.TemporaryDirectory(dir=root / FOLDER) as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = [str(Path(folder, path.stem + ".o")) for path in sources]
             made = Path(folder) / LIBRARY.name
-            parts = [[*command, "-c", str(path), "-o", name] for path, name in zip(sources, objects, strict=True)]
+            objects, parts = [], []
+            for path in sources:
+                for width in sets[:1] if path.stem in ONCE else sets:
+                    options = [] if path.stem in ONCE else [f"-DWIDTH={width}", *SETS[width]]
+                    objects.append(str(Path(folder, f"{path.stem}_{width}.o")))
+                    parts.append([*command, *options, "-c", str(path), "-o", objects[-1]])
             failed = next(filter(None, pool.map(_run, parts)), None)
             failed = failed or _run([*compiler, "-shared", *objects, "-o", str(made), "-lm"])
             if failed:

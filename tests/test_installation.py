@@ -57,11 +57,12 @@ def hatch_build():
 
 @pytest.mark.skipif(shutil.which("clang") is None, reason="no clang")
 def test_clang_compiles_the_kernels(tmp_path, monkeypatch):
-    shutil.copytree(ROOT / "jaxpriv/_native", tmp_path / "jaxpriv/_native", ignore=shutil.ignore_patterns("kernels.*"))
+    folder = "jaxpriv/_runtime/native"
+    shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("kernels.*"))
     monkeypatch.setenv("CC", "clang")
     monkeypatch.delenv("JAXPRIV_KERNELS", raising=False)
     assert hatch_build().compile_kernels(tmp_path) is None
-    assert (tmp_path / "jaxpriv/_runtime/native/kernels.so").is_file()
+    assert (tmp_path / folder / "kernels.so").is_file()
 
 
 @compiler

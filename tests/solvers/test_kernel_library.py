@@ -177,11 +177,12 @@ def test_a_library_of_another_source_is_left_alone(absence, tmp_path):
 
 
 @kernels
-def test_kernels_of_other_instructions_are_left_alone(absence):
+def test_kernels_of_other_instructions_are_left_alone(absence, monkeypatch):
     library = ctypes.CDLL(str(native.LIBRARY))
     names = [*native._TARGETS, "jaxpriv_compiled_from", "jaxpriv_use_at_most"]
     other = SimpleNamespace(jaxpriv_usable=lambda: 0, **{name: getattr(library, name) for name in names})
     assert "other instructions" in absence(ctypes=SimpleNamespace(CDLL=lambda path: other, c_char_p=ctypes.c_char_p))
+    monkeypatch.setenv("JAXPRIV_COMPILE", "never")
     assert jp.solve(problem(), "interior-point").status == "optimal"
 
 
@@ -245,7 +246,7 @@ def test_a_build_writes_the_digest_beside_the_library_and_compiles_nothing_twice
     root, folder = checkout
     for path in sources(folder):
         path.write_text("")
-    (folder / "one.c").write_text("int one(void) { return 1; }")
+    (folder / "library.c").write_text("int one(void) { return 1; }")
 
     def built():
         """Which file the library is now."""
@@ -256,7 +257,7 @@ def test_a_build_writes_the_digest_beside_the_library_and_compiles_nothing_twice
 
     first = built()
     assert built() == first
-    (folder / "one.c").write_text("int one(void) { return 2; }")
+    (folder / "library.c").write_text("int one(void) { return 2; }")
     second = built()
     assert second != first
     monkeypatch.setenv("CC", "cc -g")
@@ -271,7 +272,7 @@ def test_a_build_for_its_own_machine_knows_which_instructions_it_has(checkout, m
     root, folder = checkout
     monkeypatch.setenv("JAXPRIV_KERNELS", "native")
     for path in folder.glob("*.c"):
-        if path.name != "factor.c":
+        if path.name != "library.c":
             path.unlink()
     assert hatch_build().compile_kernels(root) is None
     library = ctypes.CDLL(str(folder / "kernels.so"))

@@ -16,8 +16,9 @@
 
 #include "xla/ffi/api/c_api.h"
 
-/* In what `targets.h` includes. Clang needs the target on what is inlined too: vectors are arguments. */
-#define INLINE static inline __attribute__((always_inline)) TARGET
+#define INLINE static inline __attribute__((always_inline))
+/* Inlined into what calls it, a function of many loops takes up to a fifth longer: too few registers are left. */
+#define APART static __attribute__((noinline))
 #define UNUSED __attribute__((unused)) /* by some of the files that it is included in */
 /* The numbers of vectors a and b at constant places, those of b counted on from those of a; `Places` is the file's
    vector of integers. GCC before 12 has no __builtin_shufflevector, clang no __builtin_shuffle. */
@@ -27,13 +28,21 @@
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (Places){__VA_ARGS__})
 #endif
 
-/* ---- one body, compiled for the instruction sets ------------------------------------------------- */
+/* ---- one source, compiled for the instruction sets ----------------------------------------------- */
+
+/* Every source but `dispatch.c` and `library.c` is compiled once for each set, with the bytes of its vectors as WIDTH: names
+   that `dispatch.c` chooses among are those of a set. `plain` is what every machine of the kind has. */
+#if WIDTH == 64
+#define NAME(f) f##_avx512
+#elif WIDTH == 32
+#define NAME(f) f##_avx2
+#else
+#define NAME(f) f##_plain
+#endif
 
 extern int jaxpriv_widest; /* bytes of the widest vectors that may be used */
 
 #if defined(__x86_64__)
-#define AVX2 __attribute__((target("avx2,fma")))
-#define AVX512 __attribute__((target("avx512f,fma")))
 #define HAS_AVX2 (jaxpriv_widest >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
 #define HAS_AVX512 (jaxpriv_widest >= 64 && __builtin_cpu_supports("avx512f"))
 #endif
@@ -138,14 +147,22 @@ static int share(XLA_FFI_CallFrame *frame, Task *run, void *context, long tasks,
 
 /* ---- the interface to XLA --------------------------------------------------------------------------- */
 
-static XLA_FFI_Error *complain(XLA_FFI_CallFrame *frame, XLA_FFI_Error_Code code, const char *message) {
+UNUSED static XLA_FFI_Error *complain(XLA_FFI_CallFrame *frame, XLA_FFI_Error_Code code, const char *message) {
   XLA_FFI_Error_Create_Args args = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, NULL, message, code};
   return frame->api->XLA_FFI_Error_Create(&args);
 }
 
+UNUSED static XLA_FFI_Error *misshapen(XLA_FFI_CallFrame *frame) {
+  return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "jaxpriv: arrays of another type or of other shapes");
+}
+
+UNUSED static XLA_FFI_Error *no_memory(XLA_FFI_CallFrame *frame) {
+  return complain(frame, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "jaxpriv: no memory for a kernel");
+}
+
 /* Whether XLA only asks which version of its interface this was compiled for; then it gets the answer. The extensions' type has
    another name in every few versions of the header: what the frame points to is taken. */
-static int asked_for_version(XLA_FFI_CallFrame *frame) {
+UNUSED static int asked_for_version(XLA_FFI_CallFrame *frame) {
   for (__typeof__(frame->extension_start) e = frame->extension_start; e; e = e->next)
     if (e->type == XLA_FFI_Extension_Metadata) {
       XLA_FFI_Metadata *metadata = ((XLA_FFI_Metadata_Extension *)e)->metadata;
@@ -156,53 +173,60 @@ static int asked_for_version(XLA_FFI_CallFrame *frame) {
   return 0;
 }
 
-enum { LETTERS = 26 };
+enum { LETTERS = 26, MOST_ARRAYS = 32 };
 
-/* The size of a letter in what `shaped` has found. */
-#define SIZE(sizes, letter) ((sizes)[(letter) - 'A'])
+/* What a kernel is called with: the arguments and then the results of a batch of problems, and the sizes by their letters. */
+typedef struct {
+  XLA_FFI_CallFrame *frame;
+  long batch, sizes[LETTERS];
+  char *arrays[MOST_ARRAYS];
+  long bytes[MOST_ARRAYS]; /* of one problem */
+} Call;
 
-static long leading(const XLA_FFI_Buffer *b, int64_t inner) {
-  long size = 1;
-  for (int64_t i = 0; i < b->rank - inner; i++) size *= b->dims[i];
-  return size;
+#define SIZE(letter) (call->sizes[(letter) - 'A'])
+
+UNUSED static void *array_of(const Call *call, int number, long problem) {
+  return call->arrays[number] + problem * call->bytes[number];
 }
 
 /* Whether arguments | results are arrays of this kind and of these shapes, in words of letters: a letter is one size
-   wherever it stands, and the same batch stands before every word. No size is used before this has been asked. */
-static int shaped(const XLA_FFI_CallFrame *frame, XLA_FFI_DataType kind, const char *words, long sizes[LETTERS]) {
+   wherever it stands, and the same batch stands before every word. Nothing of the call is used before this has been asked. */
+UNUSED static int shaped(XLA_FFI_CallFrame *frame, XLA_FFI_DataType kind, const char *words, Call *call) {
   const XLA_FFI_Buffer *first = NULL;
+  const int64_t arguments = frame->args.size, arrays = arguments + frame->rets.size;
   int64_t lead = 0, number = 0;
-  int results = 0;
-  for (int i = 0; i < LETTERS; i++) sizes[i] = -1;
+  *call = (Call){.frame = frame, .batch = 1};
+  for (int i = 0; i < LETTERS; i++) call->sizes[i] = -1;
   while (*words) {
-    if (*words == ' ') {
-      words++;
-      continue;
-    }
-    if (*words == '|') {
-      if (number != frame->args.size) return 0;
-      results = 1, number = 0, words++;
+    if (*words == ' ' || *words == '|') {
+      if (*words++ == '|' && number != arguments) return 0;
       continue;
     }
     int64_t inner = 0;
     while (words[inner] >= 'A' && words[inner] <= 'Z') inner++;
-    if (number == (results ? frame->rets.size : frame->args.size)) return 0;
-    const int array = results ? frame->rets.types[number] == XLA_FFI_RetType_BUFFER
-                              : frame->args.types[number] == XLA_FFI_ArgType_BUFFER;
+    if (number == arrays || number == MOST_ARRAYS) return 0;
+    const int64_t result = number - arguments;
+    const int array = result < 0 ? frame->args.types[number] == XLA_FFI_ArgType_BUFFER
+                                 : frame->rets.types[result] == XLA_FFI_RetType_BUFFER;
     if (!array) return 0;
-    const XLA_FFI_Buffer *b = (results ? frame->rets.rets : frame->args.args)[number++];
-    if (!first) first = b, lead = b->rank - inner;
+    const XLA_FFI_Buffer *b = result < 0 ? frame->args.args[number] : frame->rets.rets[result];
+    if (!first) {
+      first = b, lead = b->rank - inner;
+      for (int64_t i = 0; i < lead; i++) call->batch *= b->dims[i];
+    }
     if (b->dtype != kind || lead < 0 || b->rank != lead + inner) return 0;
     for (int64_t i = 0; i < lead; i++)
       if (b->dims[i] != first->dims[i]) return 0;
+    call->arrays[number] = b->data, call->bytes[number] = kind == XLA_FFI_DataType_F32 ? sizeof(float) : sizeof(double);
     for (int64_t i = 0; i < inner; i++) {
-      long *size = &SIZE(sizes, words[i]);
+      long *size = &SIZE(words[i]);
       if (*size < 0) *size = b->dims[lead + i];
       if (*size != b->dims[lead + i]) return 0;
+      call->bytes[number] *= *size;
     }
-    words += inner;
+    number++, words += inner;
   }
-  return number == frame->rets.size;
+  return number == arrays;
 }
 
 #endif

@@ -61,53 +61,19 @@ static long pieces(long n, long size) { return (n + size - 1) / size; }
 static long chunks_of(const Block *b) { return pieces(b->outputs, CHUNK); }
 static long rows_of_part(const Block *b) { return 3 + b->costs + b->spread * b->costs * b->costs; }
 
-#define SINGLE 1
-#define NAME(f) f##_float_plain
-#define TARGET
-#define WIDTH 16
-#define ROWS 4
+/* Sums that a product holds in registers. */
+#define ROWS (WIDTH < 64 ? 4 : 8)
 #define VECTORS 2
-#include "gibbs_body.h"
-#define SINGLE 0
-#define NAME(f) f##_double_plain
-#define TARGET
-#define WIDTH 16
-#define ROWS 4
-#define VECTORS 2
-#include "gibbs_body.h"
-#if defined(__x86_64__)
-#define SINGLE 1
-#define NAME(f) f##_float_avx2
-#define TARGET AVX2
-#define WIDTH 32
-#define ROWS 4
-#define VECTORS 2
-#include "gibbs_body.h"
-#define SINGLE 0
-#define NAME(f) f##_double_avx2
-#define TARGET AVX2
-#define WIDTH 32
-#define ROWS 4
-#define VECTORS 2
-#include "gibbs_body.h"
-#define SINGLE 1
-#define NAME(f) f##_float_avx512
-#define TARGET AVX512
-#define WIDTH 64
-#define ROWS 8
-#define VECTORS 2
-#include "gibbs_body.h"
-#define SINGLE 0
-#define NAME(f) f##_double_avx512
-#define TARGET AVX512
-#define WIDTH 64
-#define ROWS 8
-#define VECTORS 2
-#include "gibbs_body.h"
-#endif
 
-/* The function of the block's precision for this machine. */
-#define OF(block, function) ((block)->single ? PICK(function##_float) : PICK(function##_double))
+#define SINGLE 1
+#define FOR(f) f##_float
+#include "gibbs_body.h"
+#define SINGLE 0
+#define FOR(f) f##_double
+#include "gibbs_body.h"
+
+/* The function of the block's precision. */
+#define OF(block, function) ((block)->single ? function##_float : function##_double)
 
 /* ---- sharing the work ---------------------------------------------------------------------------- */
 
@@ -148,33 +114,27 @@ static int run_block(XLA_FFI_CallFrame *frame, Block *b, void **rows) {
 /* (conditional (B,S), joint (B,S), scores (Y,S), costs (M,Y,B), prices (M,), levels (Y,))
    -> (columns (Y,S), top (B,), total (B,), hard (B,), mean (M,B), square (M,M,B) or (0,0,B)), and space for the
    weights; all with a batch in front. */
-XLA_FFI_Error *jaxpriv_gibbs(XLA_FFI_CallFrame *frame) {
-  if (asked_for_version(frame)) return NULL;
-  XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
+XLA_FFI_Error *NAME(jaxpriv_gibbs)(XLA_FFI_CallFrame *frame) {
   const XLA_FFI_Args *args = &frame->args;
-  const int single = args->size > 0 && args->types[0] == XLA_FFI_ArgType_BUFFER && in[0]->dtype == XLA_FFI_DataType_F32;
+  const int single = args->size > 0 && args->types[0] == XLA_FFI_ArgType_BUFFER &&
+                     ((XLA_FFI_Buffer *)args->args[0])->dtype == XLA_FFI_DataType_F32;
   const long size = single ? sizeof(float) : sizeof(double), lanes = LANE_BYTES / size;
-  long sizes[LETTERS];
+  Call call[1];
   const XLA_FFI_DataType kind = single ? XLA_FFI_DataType_F32 : XLA_FFI_DataType_F64;
-  int good = shaped(frame, kind, "BS BS YS MYB M Y | YS B B B MB QQB GYL", sizes);
-  good = good && SIZE(sizes, 'M') > 0 && (SIZE(sizes, 'Q') == 0 || SIZE(sizes, 'Q') == SIZE(sizes, 'M')) &&
-         SIZE(sizes, 'L') == lanes && SIZE(sizes, 'G') == pieces(SIZE(sizes, 'B'), lanes);
-  if (!good) return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "gibbs: arrays of one precision, of other shapes");
-  Block b = {.symbols = SIZE(sizes, 'B'), .outputs = SIZE(sizes, 'Y'), .private = SIZE(sizes, 'S'),
-             .costs = SIZE(sizes, 'M'), .single = single, .spread = SIZE(sizes, 'Q') > 0};
-  b.groups = pieces(b.symbols, lanes), b.wide = pieces(b.private, 64 / size) * (64 / size);
-  b.few = b.private * size <= 32;
-  b.weights = out[6]->data;
-  for (long i = 0; good && i < leading(in[0], 2); i++) {
-#define PART(array, count) ((char *)(array)->data + i * (count) * size)
-    const long table = b.symbols * b.private, squares = b.spread * b.costs * b.costs;
-    b.conditional = PART(in[0], table), b.joint = PART(in[1], table), b.scores = PART(in[2], b.outputs * b.private);
-    b.cost = PART(in[3], b.costs * b.outputs * b.symbols), b.prices = PART(in[4], b.costs);
-    b.levels = PART(in[5], b.outputs), b.columns = PART(out[0], b.outputs * b.private);
-    void *rows[] = {PART(out[1], b.symbols), PART(out[2], b.symbols), PART(out[3], b.symbols),
-                    PART(out[4], b.costs * b.symbols), PART(out[5], squares * b.symbols)};
-#undef PART
+  int good = shaped(frame, kind, "BS BS YS MYB M Y | YS B B B MB QQB GYL", call);
+  good = good && SIZE('M') > 0 && (SIZE('Q') == 0 || SIZE('Q') == SIZE('M')) && SIZE('L') == lanes &&
+         SIZE('G') == pieces(SIZE('B'), lanes);
+  if (!good) return misshapen(frame);
+  Block b = {.symbols = SIZE('B'), .outputs = SIZE('Y'), .private = SIZE('S'), .costs = SIZE('M'), .single = single,
+             .spread = SIZE('Q') > 0, .groups = SIZE('G'), .weights = array_of(call, 12, 0)};
+  b.wide = pieces(b.private, 64 / size) * (64 / size), b.few = b.private * size <= 32;
+  for (long i = 0; good && i < call->batch; i++) {
+    void *rows[5];
+    b.conditional = array_of(call, 0, i), b.joint = array_of(call, 1, i), b.scores = array_of(call, 2, i);
+    b.cost = array_of(call, 3, i), b.prices = array_of(call, 4, i), b.levels = array_of(call, 5, i);
+    b.columns = array_of(call, 6, i);
+    for (int field = 0; field < 5; field++) rows[field] = array_of(call, 7 + field, i);
     good = run_block(frame, &b, rows);
   }
-  return good ? NULL : complain(frame, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "jaxpriv: no memory for a block");
+  return good ? NULL : no_memory(frame);
 }

@@ -1,13 +1,10 @@
-/* The body of gibbs.c for one precision and one instruction set: included once for each.
+/* The body of gibbs.c for one precision: SINGLE, float or double. FOR(f): f with its name. */
 
-   SINGLE: float or double. WIDTH: bytes of a vector. ROWS, VECTORS: how many sums a product holds in registers.
-   TARGET: attribute of the functions that are called from outside. NAME(f): f with the name of both. */
-
-#define Vector NAME(Vector)
-#define Loose NAME(Loose)
-#define Mask NAME(Mask)
-#define Bits NAME(Bits)
-#define Constants NAME(Constants)
+#define Vector FOR(Vector)
+#define Loose FOR(Loose)
+#define Mask FOR(Mask)
+#define Bits FOR(Bits)
+#define Constants FOR(Constants)
 #if SINGLE
 #define REAL float
 #define INTEGER int32_t
@@ -34,19 +31,19 @@ typedef REAL Loose __attribute__((vector_size(WIDTH), aligned(sizeof(REAL)))); /
 typedef INTEGER Mask __attribute__((vector_size(WIDTH)));
 typedef UNSIGNED Bits __attribute__((vector_size(WIDTH)));
 
-INLINE Vector NAME(pick)(Mask mask, Vector yes, Vector no) {
+INLINE Vector FOR(pick)(Mask mask, Vector yes, Vector no) {
   return (Vector)((mask & (Mask)yes) | (~mask & (Mask)no));
 }
 
-INLINE Vector NAME(larger)(Vector a, Vector b) { return NAME(pick)(a > b, a, b); }
+INLINE Vector FOR(larger)(Vector a, Vector b) { return FOR(pick)(a > b, a, b); }
 
 /* Of `count` vectors, a power of two, and of `best`; pairs first, so that no long chain is waited for. */
-INLINE Vector NAME(largest)(Vector *a, Vector best, const int count) {
+INLINE Vector FOR(largest)(Vector *a, Vector best, const int count) {
 #pragma GCC unroll 8
   for (int half = count / 2; half > 0; half /= 2)
 #pragma GCC unroll 8
-    for (int i = 0; i < half; i++) a[i] = NAME(larger)(a[i], a[i + half]);
-  return NAME(larger)(a[0], best);
+    for (int i = 0; i < half; i++) a[i] = FOR(larger)(a[i], a[i + half]);
+  return FOR(larger)(a[0], best);
 }
 
 /* 2^x for x <= 0, good to one unit in the last place; 0 below the normal numbers; NaN stays NaN.
@@ -56,7 +53,7 @@ typedef struct {
 } Constants;
 
 /* HOLD keeps them in registers: compilers take constants for free and load all of them for every vector again. */
-INLINE void NAME(constants)(Constants *c) {
+INLINE void FOR(constants)(Constants *c) {
 #if SINGLE
   const REAL least = -126, shift = 0x1.8p23f;
   const REAL q[] = {0x1.62e43p-1f, 0x1.ebfbdcp-3f, 0x1.c6aee8p-5f, 0x1.3b2d4cp-7f, 0x1.5f3e52p-10f, 0x1.41fbbcp-13f};
@@ -76,7 +73,7 @@ INLINE void NAME(constants)(Constants *c) {
   }
 }
 
-INLINE Vector NAME(power)(Vector x, const Constants *c) {
+INLINE Vector FOR(power)(Vector x, const Constants *c) {
   const Vector near = x + c->shift, r = x - (near - c->shift); /* n: the last bits of `near` */
   const Vector rr = r * r;
   Vector one = c->q[TERMS - 1], two = c->q[TERMS - 2]; /* every other term: two shorter chains */
@@ -85,14 +82,14 @@ INLINE Vector NAME(power)(Vector x, const Constants *c) {
 #pragma GCC unroll 8
   for (int i = TERMS - 4; i >= 0; i -= 2) two = two * rr + c->q[i];
   const Vector sum = (TERMS % 2 ? two * r + one : one * r + two) * r + (REAL)1;
-  return NAME(pick)(x < c->least, (Vector){0}, (Vector)((Bits)sum + ((Bits)near << DIGITS)));
+  return FOR(pick)(x < c->least, (Vector){0}, (Vector)((Bits)sum + ((Bits)near << DIGITS)));
 }
 
 /* ---- logits and exponentials --------------------------------------------------------------------- */
 
 /* L of `rows` outputs from y on, into out (rows, LANES); their maxima with and without levels into `hard`, `most`. */
-INLINE void NAME(logits)(const Block *b, long y, const REAL *side, const REAL *cost, long stride, long plane, REAL *out,
-                         Vector *most, Vector *hard, const int rows) {
+INLINE void FOR(logits)(const Block *b, long y, const REAL *side, const REAL *cost, long stride, long plane, REAL *out,
+                Vector *most, Vector *hard, const int rows) {
   const REAL *scores = (const REAL *)b->scores + y * b->private, *levels = (const REAL *)b->lifts + y;
   for (long k = 0; k < b->costs; k++) /* of the outputs after these */
     for (int r = rows; r < 2 * rows; r++) {
@@ -127,15 +124,15 @@ INLINE void NAME(logits)(const Block *b, long y, const REAL *side, const REAL *c
         ((Vector *)(out + r * LANES))[j + v] = tops[r] = sum[r][v];
         lifted[r] = sum[r][v] + levels[r];
       }
-      most[j + v] = NAME(largest)(tops, most[j + v], rows);
-      hard[j + v] = NAME(largest)(lifted, hard[j + v], rows);
+      most[j + v] = FOR(largest)(tops, most[j + v], rows);
+      hard[j + v] = FOR(largest)(lifted, hard[j + v], rows);
     }
   }
 }
 
 /* row * scale + sum_y w a b over a tile; a are costs, b too or (NULL) ones. */
-INLINE void NAME(add_moment)(REAL *row, const Vector *scale, const REAL *weights, const REAL *a, const REAL *b,
-                             long stride, long count) {
+INLINE void FOR(add_moment)(REAL *row, const Vector *scale, const REAL *weights, const REAL *a, const REAL *b,
+                long stride, long count) {
   Vector sum[SPAN] = {0};
   for (long y = 0; y < count; y++)
 #pragma GCC unroll 8
@@ -148,12 +145,12 @@ INLINE void NAME(add_moment)(REAL *row, const Vector *scale, const REAL *weights
 }
 
 /* Weights and sums of one group of symbols over one chunk of outputs. */
-TARGET static void NAME(exponentiate)(const Block *b, long group, long chunk, void *memory) {
+static void FOR(exponentiate)(const Block *b, long group, long chunk, void *memory) {
   const long end = (chunk + 1) * CHUNK < b->outputs ? (chunk + 1) * CHUNK : b->outputs;
   const long left = b->symbols - group * LANES, lanes = left < LANES ? left : LANES;
   const REAL *side = (const REAL *)b->sides + group * b->private * LANES;
   Constants powers;
-  NAME(constants)(&powers);
+  FOR(constants)(&powers);
   REAL *part = (REAL *)b->parts + (chunk * b->groups + group) * rows_of_part(b) * LANES;
   Vector most[SPAN], hard[SPAN];
   for (int v = 0; v < SPAN; v++) most[v] = hard[v] = (Vector){0} + LOWEST;
@@ -174,9 +171,9 @@ TARGET static void NAME(exponentiate)(const Block *b, long group, long chunk, vo
     for (int v = 0; v < SPAN; v++) before[v] = most[v];
     long y = 0;
     for (; y + ROWS <= count; y += ROWS)
-      NAME(logits)(b, from + y, side, cost + y * stride, stride, plane, weights + y * LANES, most, hard, ROWS);
+      FOR(logits)(b, from + y, side, cost + y * stride, stride, plane, weights + y * LANES, most, hard, ROWS);
     for (; y < count; y++)
-      NAME(logits)(b, from + y, side, cost + y * stride, stride, plane, weights + y * LANES, most, hard, 1);
+      FOR(logits)(b, from + y, side, cost + y * stride, stride, plane, weights + y * LANES, most, hard, 1);
     Vector *top = (Vector *)((REAL *)b->tops + (from / TILE * b->groups + group) * LANES);
     for (int j = 0; j < SPAN; j += VECTORS) { /* several vectors side by side need each constant once */
       Vector sum[VECTORS], mean[VECTORS], most_now[VECTORS], *w = (Vector *)weights + j;
@@ -186,12 +183,12 @@ TARGET static void NAME(exponentiate)(const Block *b, long group, long chunk, vo
       for (long i = 0; i < count; i++, w += SPAN, first += stride)
 #pragma GCC unroll 8
         for (int v = 0; v < VECTORS; v++) {
-          const Vector weight = w[v] = NAME(power)(w[v] - most_now[v], &powers);
+          const Vector weight = w[v] = FOR(power)(w[v] - most_now[v], &powers);
           sum[v] += weight, mean[v] += weight * *(const Loose *)(first + v * PER);
         }
 #pragma GCC unroll 8
       for (int v = 0; v < VECTORS; v++) {
-        scale[j + v] = NAME(power)(before[j + v] - most_now[v], &powers);
+        scale[j + v] = FOR(power)(before[j + v] - most_now[v], &powers);
         Vector *total = (Vector *)(part + LANES) + j + v;
         *total = *total * scale[j + v] + sum[v];
         total[2 * SPAN] = total[2 * SPAN] * scale[j + v] + mean[v];
@@ -199,35 +196,35 @@ TARGET static void NAME(exponentiate)(const Block *b, long group, long chunk, vo
     }
     REAL *row = part + 4 * LANES;
     for (long k = 1; k < b->costs; k++, row += LANES)
-      NAME(add_moment)(row, scale, weights, cost + k * plane, NULL, stride, count);
+      FOR(add_moment)(row, scale, weights, cost + k * plane, NULL, stride, count);
     for (long i = 0; b->spread && i < b->costs; i++)
       for (long k = 0; k < b->costs; k++, row += LANES)
-        NAME(add_moment)(row, scale, weights, cost + i * plane, cost + k * plane, stride, count);
+        FOR(add_moment)(row, scale, weights, cost + i * plane, cost + k * plane, stride, count);
   }
   for (int v = 0; v < SPAN; v++) ((Vector *)part)[v] = most[v], ((Vector *)(part + 2 * LANES))[v] = hard[v];
 }
 
 /* The chunks' sums of one group put together; all but the maxima divided by the total. The result is in the first. */
-TARGET static void NAME(join)(const Block *b, long group) {
+static void FOR(join)(const Block *b, long group) {
   const long rows = rows_of_part(b), chunks = chunks_of(b), next = b->groups * rows * LANES;
   int no_level = 0;
   for (long y = 0; y < b->outputs; y++) no_level |= isnan(((const REAL *)b->levels)[y]) != 0;
   Constants powers;
-  NAME(constants)(&powers);
+  FOR(constants)(&powers);
   REAL *first = (REAL *)b->parts + group * rows * LANES;
   for (int v = 0; v < SPAN; v++) {
     Vector *own = (Vector *)first + v, most = *own;
-    for (long c = 1; c < chunks; c++) most = NAME(larger)(((Vector *)(first + c * next))[v], most);
+    for (long c = 1; c < chunks; c++) most = FOR(larger)(((Vector *)(first + c * next))[v], most);
     for (long c = 0; c < chunks; c++) {
-      const Vector *part = (Vector *)(first + c * next) + v, scale = NAME(power)(*part - most, &powers);
+      const Vector *part = (Vector *)(first + c * next) + v, scale = FOR(power)(*part - most, &powers);
       for (long r = 1; r < rows; r++) {
         Vector *sum = own + r * SPAN;
         const Vector term = r == 2 ? part[r * SPAN] : part[r * SPAN] * scale;
-        *sum = c == 0 ? term : r == 2 ? NAME(larger)(term, *sum) : *sum + term;
+        *sum = c == 0 ? term : r == 2 ? FOR(larger)(term, *sum) : *sum + term;
       }
     }
     /* Maxima pass over NaN. A total is 1 or more, unless a logit is NaN or none is finite. */
-    const Vector fault = NAME(pick)(own[SPAN] > 0, (Vector){0}, (Vector){0} + (REAL)NAN);
+    const Vector fault = FOR(pick)(own[SPAN] > 0, (Vector){0}, (Vector){0} + (REAL)NAN);
     *own = most + fault, own[SPAN] += fault, own[2 * SPAN] += fault + (no_level ? (REAL)NAN : 0);
     for (long r = 3; r < rows; r++) own[r * SPAN] /= own[SPAN];
   }
@@ -236,8 +233,7 @@ TARGET static void NAME(join)(const Block *b, long group) {
 /* ---- the second product -------------------------------------------------------------------------- */
 
 /* out (rows, vectors PER) += w (rows, LANES) right (LANES, wide). */
-INLINE void NAME(add_product)(const REAL *w, const REAL *right, REAL *out, long wide, const int rows,
-                              const int vectors) {
+INLINE void FOR(add_product)(const REAL *w, const REAL *right, REAL *out, long wide, const int rows, const int vectors) {
   Vector sum[ROWS][VECTORS];
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++)
@@ -254,23 +250,23 @@ INLINE void NAME(add_product)(const REAL *w, const REAL *right, REAL *out, long 
     for (int v = 0; v < vectors; v++) ((Vector *)(out + r * wide))[v] = sum[r][v];
 }
 
-INLINE void NAME(add_products)(const REAL *w, const REAL *right, REAL *out, long wide, const int rows) {
+INLINE void FOR(add_products)(const REAL *w, const REAL *right, REAL *out, long wide, const int rows) {
   long j = 0;
-  for (; j + VECTORS * PER <= wide; j += VECTORS * PER) NAME(add_product)(w, right + j, out + j, wide, rows, VECTORS);
-  for (; j < wide; j += PER) NAME(add_product)(w, right + j, out + j, wide, rows, 1);
+  for (; j + VECTORS * PER <= wide; j += VECTORS * PER) FOR(add_product)(w, right + j, out + j, wide, rows, VECTORS);
+  for (; j < wide; j += PER) FOR(add_product)(w, right + j, out + j, wide, rows, 1);
 }
 
 /* J times what the exponentials of a tile lack to the mechanism: factors (LANES,) of a group. */
-INLINE void NAME(factors)(const Block *b, long tile, long group, Vector *factor) {
+INLINE void FOR(factors)(const Block *b, long tile, long group, Vector *factor) {
   const Vector *top = (const Vector *)((const REAL *)b->parts + group * rows_of_part(b) * LANES);
   const Vector *own = (const Vector *)((const REAL *)b->tops + (tile * b->groups + group) * LANES);
   Constants powers;
-  NAME(constants)(&powers);
-  for (int v = 0; v < SPAN; v++) factor[v] = NAME(power)(own[v] - top[v], &powers) / top[SPAN + v];
+  FOR(constants)(&powers);
+  for (int v = 0; v < SPAN; v++) factor[v] = FOR(power)(own[v] - top[v], &powers) / top[SPAN + v];
 }
 
 /* Columns of one tile of outputs. `memory`: TILE wide + LANES wide numbers. */
-INLINE void NAME(multiply_many)(const Block *b, long tile, REAL *memory) {
+INLINE void FOR(multiply_many)(const Block *b, long tile, REAL *memory) {
   const long from = tile * TILE, count = from + TILE < b->outputs ? TILE : b->outputs - from, wide = b->wide;
   REAL *sum = memory, *right = sum + TILE * wide;
   memset(sum, 0, TILE * wide * sizeof(REAL));
@@ -278,7 +274,7 @@ INLINE void NAME(multiply_many)(const Block *b, long tile, REAL *memory) {
     const REAL *weights = (const REAL *)b->weights + (group * b->outputs + from) * LANES;
     const REAL *joint = (const REAL *)b->rights + group * LANES * wide;
     Vector factor[SPAN];
-    NAME(factors)(b, tile, group, factor);
+    FOR(factors)(b, tile, group, factor);
     for (long x = 0; x < LANES; x++) {
       const REAL f = ((REAL *)factor)[x], *row = joint + x * wide;
       for (long j = 0; j < wide; j += PER) *(Vector *)(right + x * wide + j) = f * *(const Vector *)(row + j);
@@ -287,9 +283,9 @@ INLINE void NAME(multiply_many)(const Block *b, long tile, REAL *memory) {
     for (; y + ROWS <= count; y += ROWS) {
       const char *next = (const char *)(weights + (b->outputs + y) * LANES); /* of the group after this */
       for (int line = 0; line < ROWS * LANE_BYTES; line += 64) __builtin_prefetch(next + line);
-      NAME(add_products)(weights + y * LANES, right, sum + y * wide, wide, ROWS);
+      FOR(add_products)(weights + y * LANES, right, sum + y * wide, wide, ROWS);
     }
-    for (; y < count; y++) NAME(add_products)(weights + y * LANES, right, sum + y * wide, wide, 1);
+    for (; y < count; y++) FOR(add_products)(weights + y * LANES, right, sum + y * wide, wide, 1);
   }
   for (long y = 0; y < count; y++)
     memcpy((REAL *)b->columns + (from + y) * b->private, sum + y * wide, b->private * sizeof(REAL));
@@ -297,7 +293,7 @@ INLINE void NAME(multiply_many)(const Block *b, long tile, REAL *memory) {
 
 /* The numbers of a and b at places that are constants only after loops are unrolled: clang's shuffle does not take
    these, and it makes one of the loop. */
-INLINE Vector NAME(at)(Vector a, Vector b, const Mask places) {
+INLINE Vector FOR(at)(Vector a, Vector b, const Mask places) {
 #if defined(__clang__)
   Vector out;
 #pragma GCC unroll 16
@@ -309,7 +305,7 @@ INLINE Vector NAME(at)(Vector a, Vector b, const Mask places) {
 }
 
 /* The sums of PER vectors, in one: at every step two vectors become one, whose halves, quarters, ... are theirs. */
-INLINE Vector NAME(totals)(const Vector *sums) {
+INLINE Vector FOR(totals)(const Vector *sums) {
   const Mask place = {
 #if WIDTH == 16 && !SINGLE
       PLACES_2
@@ -329,15 +325,15 @@ INLINE Vector NAME(totals)(const Vector *sums) {
     const Mask second = ((place & half) != 0) & PER; /* the places that show the second vector */
 #pragma GCC unroll 8
     for (int i = 0; i < half; i++)
-      rest[i] = NAME(at)(rest[i], rest[i + half], place + second) +
-                NAME(at)(rest[i], rest[i + half], (place ^ half) + second);
+      rest[i] = FOR(at)(rest[i], rest[i + half], place + second) +
+                FOR(at)(rest[i], rest[i + half], (place ^ half) + second);
   }
   return rest[0];
 }
 
 /* columns (rows, count) = sum over groups of w (rows, LANES) right (count, LANES), count <= FEW. */
-INLINE void NAME(dots)(const Block *b, const REAL *weights, const REAL *right, REAL *columns, const int rows,
-                       const int count) {
+INLINE void FOR(dots)(const Block *b, const REAL *weights, const REAL *right, REAL *columns, const int rows,
+                const int count) {
   Vector sum[FEW_ROWS * FEW];
 #pragma GCC unroll 16
   for (int i = 0; i < FEW_ROWS * FEW; i++) sum[i] = (Vector){0};
@@ -357,30 +353,30 @@ INLINE void NAME(dots)(const Block *b, const REAL *weights, const REAL *right, R
   }
   REAL all[FEW_ROWS * FEW] __attribute__((aligned(WIDTH)));
 #pragma GCC unroll 8
-  for (int i = 0; i < FEW_ROWS * FEW; i += PER) *(Vector *)(all + i) = NAME(totals)(sum + i);
+  for (int i = 0; i < FEW_ROWS * FEW; i += PER) *(Vector *)(all + i) = FOR(totals)(sum + i);
   for (int r = 0; r < rows; r++) memcpy(columns + r * b->private, all + r * FEW, count * sizeof(REAL));
 }
 
-INLINE void NAME(few_columns)(const Block *b, const REAL *weights, const REAL *right, REAL *columns, const int rows) {
+INLINE void FOR(few_columns)(const Block *b, const REAL *weights, const REAL *right, REAL *columns, const int rows) {
   for (long s = 0; s < b->private; s += FEW, right += FEW * LANES) {
     const long left = b->private - s;
     if (left >= 4)
-      NAME(dots)(b, weights, right, columns + s, rows, 4);
+      FOR(dots)(b, weights, right, columns + s, rows, 4);
     else if (left == 3)
-      NAME(dots)(b, weights, right, columns + s, rows, 3);
+      FOR(dots)(b, weights, right, columns + s, rows, 3);
     else if (left == 2)
-      NAME(dots)(b, weights, right, columns + s, rows, 2);
+      FOR(dots)(b, weights, right, columns + s, rows, 2);
     else
-      NAME(dots)(b, weights, right, columns + s, rows, 1);
+      FOR(dots)(b, weights, right, columns + s, rows, 1);
   }
 }
 
 /* The same for few private symbols: sums over the vectors of x, and over their numbers at the end. `memory`: groups S LANES numbers. */
-INLINE void NAME(multiply_few)(const Block *b, long tile, REAL *right) {
+INLINE void FOR(multiply_few)(const Block *b, long tile, REAL *right) {
   const long from = tile * TILE, count = from + TILE < b->outputs ? TILE : b->outputs - from;
   for (long group = 0; group < b->groups; group++) {
     Vector factor[SPAN];
-    NAME(factors)(b, tile, group, factor);
+    FOR(factors)(b, tile, group, factor);
     for (long i = group * b->private * SPAN, end = i + b->private * SPAN; i < end; i += SPAN)
       for (int v = 0; v < SPAN; v++) ((Vector *)right)[i + v] = factor[v] * ((const Vector *)b->rights)[i + v];
   }
@@ -388,22 +384,22 @@ INLINE void NAME(multiply_few)(const Block *b, long tile, REAL *right) {
   REAL *columns = (REAL *)b->columns + from * b->private;
   long y = 0;
   for (; y + FEW_ROWS <= count; y += FEW_ROWS)
-    NAME(few_columns)(b, weights + y * LANES, right, columns + y * b->private, FEW_ROWS);
-  for (; y < count; y++) NAME(few_columns)(b, weights + y * LANES, right, columns + y * b->private, 1);
+    FOR(few_columns)(b, weights + y * LANES, right, columns + y * b->private, FEW_ROWS);
+  for (; y < count; y++) FOR(few_columns)(b, weights + y * LANES, right, columns + y * b->private, 1);
 }
 
-TARGET static void NAME(multiply)(const Block *b, long tile, void *memory) {
+static void FOR(multiply)(const Block *b, long tile, void *memory) {
   if (b->few)
-    NAME(multiply_few)(b, tile, memory);
+    FOR(multiply_few)(b, tile, memory);
   else
-    NAME(multiply_many)(b, tile, memory);
+    FOR(multiply_many)(b, tile, memory);
 }
 
 /* ---- in and out ---------------------------------------------------------------------------------- */
 
 /* - P(s|x) with symbols side by side; J so too where it is wanted so, or with its rows padded. Beyond the last symbol
    are its P(s|x) once more, so that no other logits are infinite than its own, and J = 0. */
-TARGET static void NAME(pack)(const Block *b) {
+static void FOR(pack)(const Block *b) {
   REAL *rights = b->rights;
   for (long y = 0; y < b->outputs; y++) ((REAL *)b->lifts)[y] = LOG2_E * ((const REAL *)b->levels)[y];
   memset(rights, 0, b->groups * LANES * b->wide * sizeof(REAL));
@@ -420,7 +416,7 @@ TARGET static void NAME(pack)(const Block *b) {
 }
 
 /* Row r of the joined parts of all groups, to one number for each symbol; top and hard are logits. */
-TARGET static void NAME(unpack)(const Block *b, long r, void *out) {
+static void FOR(unpack)(const Block *b, long r, void *out) {
   const REAL unit = r == 0 || r == 2 ? LN_2 : 1;
   for (long x = 0; x < b->symbols; x++)
     ((REAL *)out)[x] = unit * ((REAL *)b->parts)[(x / LANES * rows_of_part(b) + r) * LANES + x % LANES];
@@ -443,8 +439,4 @@ TARGET static void NAME(unpack)(const Block *b, long r, void *out) {
 #undef LANES
 #undef PER
 #undef SPAN
-#undef WIDTH
-#undef ROWS
-#undef VECTORS
-#undef TARGET
-#undef NAME
+#undef FOR

@@ -5,17 +5,35 @@
 #define WORST 0
 #define LIMITED 1
 #include "whole.h"
+#include "whole_system.h"
+#include "whole_points.h"
+#include "whole_body.h"
+#include "whole_entropic.h"
+#include "whole_average.h"
 
-#define BODY "limited_information_body.h"
-#include "targets.h"
+/* Of the three starts: `_ATTEMPTS` of `start.py`. */
+#define FIRST_TARGET 1.0
+#define SECOND_TARGET 30.0
+#define THIRD_TARGET 1000.0
 
-enum { REFERENCE = OWN, CENTRE, BOUND, GIVEN };
-
-static void read_own(Space *w, const double *const *given) {
-  read_entropic(w, given[ROWS_OF], given[REFERENCE], given[CENTRE]);
-  w->limits[w->budgets] = given[BOUND][0];
+/* A point around the independent release. It has all of the slack of the limit, however small. */
+static void begin(Space *w, long attempt) {
+  const double targets[] = {FIRST_TARGET, SECOND_TARGET, THIRD_TARGET}, mu = targets[attempt < 2 ? attempt : 2] / w->outputs;
+  const long limit = w->budgets, table = w->private * w->across / LANES;
+  uniform(w, w->point.x);
+  prior_rules(w, w->point.k);
+  rows_of(w, w->turned, w->point.x, w->ax);
+  edges_of(w, w->point.k, w->normal, w->level);
+  weighted_by(w, w->sums, w->point.x, w->t);
+  const Vector *rules = (const Vector *)w->point.k, *level = (const Vector *)w->level;
+  const double left = w->limits[limit] - uses_of(w, rules, level, (const Vector *)w->ax, (const Vector *)w->t);
+  w->point.slack[limit] = left > 0.0 ? left : mu, w->point.price[limit] = mu / w->point.slack[limit];
+  for (long i = 0; i < table; i++) ((Vector *)w->point.k)[i] *= w->point.price[limit];
+  around(w, mu, &w->point);
 }
 
-XLA_FFI_Error *jaxpriv_limited_information_call(XLA_FFI_CallFrame *frame) {
-  return solve_batch(frame, WORDS_GIVEN "T T P" WORDS_FOUND, GIVEN, PICK(solved), read_own);
+/* ---- the interface to XLA --------------------------------------------------------------------------- */
+
+XLA_FFI_Error *NAME(jaxpriv_limited_information_call)(XLA_FFI_CallFrame *frame) {
+  return solve_batch(frame, WORDS("T T P", "Q", ""));
 }

@@ -1,31 +1,12 @@
 /* Products, inverse Cholesky factors and matrix-vector products for matrices of some dozens of rows.
 
    What costs is a product of panels with its sums in registers. Dimensions are padded (zeros, and ones on the
-   diagonal), so that no such loop has a remainder. Included once for each instruction set (`targets.h`), with the WIDTH of
-   a vector in bytes and ROWS, VECTORS: how many sums a product holds. A compiler keeps vectors wider than those of its
-   target in memory, at a quarter of the speed. */
-
-/* Every name is that of its instruction set. */
-#define Vector NAME(Vector)
-#define Loose NAME(Loose)
-#define Places NAME(Places)
-#define tile NAME(tile)
-#define product NAME(product)
-#define small_inverse_factor NAME(small_inverse_factor)
-#define factor_once NAME(factor_once)
-#define factor NAME(factor)
-#define dot NAME(dot)
-#define add_multiple NAME(add_multiple)
-#define sums_of NAME(sums_of)
-#define product_of NAME(product_of)
-#define transposed_of NAME(transposed_of)
-#define add_product NAME(add_product)
-#define add_transposed NAME(add_transposed)
-#define orthonormal NAME(orthonormal)
-#define coordinates NAME(coordinates)
-#define set_level NAME(set_level)
+   diagonal), so that no such loop has a remainder. A compiler keeps vectors wider than those of its instruction set (WIDTH)
+   in memory, at a quarter of the speed. */
 
 #define LANES (WIDTH / 8)             /* numbers of a vector */
+#define ROWS (WIDTH / 8)              /* rows, and */
+#define VECTORS (WIDTH < 32 ? 4 : 2)  /* vectors, of the sums that a product holds */
 #define SPAN (8 / LANES)              /* vectors of eight numbers */
 #define BLOCK (ROWS < 4 ? 4 : ROWS)   /* rows that meet a vector at once */
 #define AT_ONCE 3                     /* vectors that a matrix meets while it is in registers */
@@ -191,8 +172,8 @@ INLINE Vector sums_of(const Vector *s) {
 #endif
 }
 
-INLINE void product_of(const int sides, long m, long n, const double *a, const double *b, long ldb, double *out, long ldo,
-                       const int triangular) {
+INLINE void product_of(const int sides, long m, long n, const double *a, const double *b, long ldb, double *out,
+                       long ldo, const int triangular) {
   long i = 0;
   for (; i + 8 <= m; i += 8) {
     const long wide = reach(i, n, triangular), whole = wide / LANES * LANES;
@@ -314,7 +295,7 @@ INLINE void set_level(long count, long n, const double *u, double *a, const doub
 /* ---- the Schur complement ------------------------------------------------------------------------ */
 
 /* e = schur' schur right; `half` is working memory. */
-UNUSED TARGET static void NAME(apply_inverse)(long n, const double *schur, const double *right, double *half, double *e) {
+UNUSED static void apply_inverse(long n, const double *schur, const double *right, double *half, double *e) {
   for (long i = 0; i < n; i++) half[i] = dot(schur + i * n, right, i + 1);
   memset(e, 0, n * sizeof(double));
   for (long i = 0; i < n; i++) add_multiple(e, half[i], schur + i * n, i + 1);

@@ -11,6 +11,7 @@
    kernels of XLA, which work at a tenth of the speed of the machine there. */
 
 #include "systems.h"
+#include "panels.h"
 
 #define GROUP_ROWS 64 /* rows of R that are collected before their sum of squares */
 #define FEW 3         /* fewer last rows than this are taken one by one */
@@ -32,8 +33,12 @@ static long width_of(long inputs) { return inputs < WIDE ? padded(inputs) : spre
 
 typedef struct {
   long shared, extra, normals, inputs, outputs; /* rows of a, rows of extra, G, X, Y */
-  const double *a, *lines, *di, *d, *n;         /* of one problem of the batch */
-  double *k, *u, *tri;
+  union { /* arrays of one problem, in the order of the call */
+    struct {
+      double *a, *lines, *di, *d, *n, *k, *u, *tri, *schur;
+    };
+    double *arrays[9];
+  };
   double *packed; /* where the rows of R go from output `first` on, of a block of `deep`; NULL: into the pieces' sums */
   long first, deep;
 } Factors;
@@ -56,19 +61,192 @@ static Space lay_out(double *memory, const Factors *c, long *size) {
 
 typedef struct {
   long sides, shared, extra, normals, inputs, outputs; /* right-hand sides M */
-  const double *a, *lines, *di, *k, *u, *tri, *schur;  /* of one problem of the batch */
-  const double *rho, *link, *level, *rest;
-  double *kappa, *e;
+  union { /* arrays of one problem, in the order of the call */
+    struct {
+      double *k, *u, *tri, *schur, *a, *lines, *di, *rho, *link, *level, *row, *kappa, *e;
+    };
+    double *arrays[13];
+  };
 } Solve;
 
-#define BODY "rows_body.h"
-#include "targets.h"
+/* ---- sums of squares larger than the caches -------------------------------------------------------- */
+
+/* R comes in blocks of `deep` rows, packed: its columns in strips of STRIP, each strip with its rows one after another, so
+   that what a product reads is contiguous. A block of the matrix that fits into a core's cache is brought up to date with
+   all rows before the next block is read: the matrix is read and written once for `deep` rows. */
+
+#define STRIP (VECTORS * LANES) /* columns of a product */
+
+/* `rows` rows of R (x columns, x a multiple of 16) to rows `at`, ... of the packed block. */
+INLINE void pack(long rows, long x, const double *r, double *packed, long deep, long at) {
+  for (long j = 0; j < x; j += STRIP)
+    for (long t = 0; t < rows; t++)
+      for (int v = 0; v < VECTORS; v++)
+        ((Vector *)(packed + j * deep + (at + t) * STRIP))[v] = ((const Vector *)(r + t * x + j))[v];
+}
+
+/* Rows [i0, i1) and columns [j0, j1) of the matrix (x, x) += R'R for a packed block of `rows` rows, where they are on or
+   below the diagonal; all bounds are multiples of 16. */
+static void add_block(long rows, long x, const double *packed, long deep, long i0, long i1, long j0, long j1,
+                      double *sum) {
+  for (long from = 0; from < rows; from += AT_A_TIME) {
+    const long depth = from + AT_A_TIME < rows ? AT_A_TIME : rows - from;
+    for (long j = j0; j < j1; j += STRIP)
+      for (long i = i0 > j ? i0 : j; i < i1; i += ROWS)
+        tile(depth, packed + i / STRIP * STRIP * deep + from * STRIP + i % STRIP, 1, STRIP,
+             packed + j * deep + from * STRIP, STRIP, sum + i * x + j, x, 1, 1.0, ROWS, VECTORS);
+  }
+}
+
+/* ---- of every output ----------------------------------------------------------------------------- */
+
+/* B <- (1 - uu') B for B (n, width); `seen` is working memory. */
+INLINE void deflate(long count, const double *basis, long stride, long n, double *b, long width, double *seen) {
+  for (long g = 0; g < count; g++) {
+    const double *u = basis + g * stride;
+    memset(seen, 0, width * sizeof(double));
+    for (long t = 0; t < n; t++) add_multiple(seen, u[t], b + t * width, width);
+    for (long t = 0; t < n; t++) add_multiple(b + t * width, -u[t], seen, width);
+  }
+}
+
+/* Outputs from <= y < to; their sum of R'(1 - uu')R (lower blocks, padded) is added to `sum`, or (1 - uu')R is packed. */
+APART void factors(const Factors *c, Space s, long from, long to, double *sum) {
+  const long rows_in = c->shared + c->extra, n = padded(rows_in), x = width_of(c->inputs), inputs = c->inputs;
+  const long group = group_of(rows_in);
+  long held = 0; /* rows of R not yet in `sum` */
+  memset(s.at, 0, x * n * sizeof(double));
+  for (long t = 0; t < c->shared; t++)
+    for (long i = 0; i < inputs; i++) s.at[i * n + t] = c->a[t * inputs + i];
+  memset(s.b, 0, n * x * sizeof(double));
+  memset(s.k, 0, n * n * sizeof(double));
+  memset(s.g, 0, n * n * sizeof(double));
+  memset(s.scale, 0, n * sizeof(double));
+  for (long y = from; y < to; y++) {
+    const double *di = c->di + y * inputs, *d = c->d + y * rows_in, *lines = c->lines + y * c->extra * inputs;
+    for (long t = 0; t < c->extra; t++)
+      for (long i = 0; i < inputs; i++) s.at[i * n + c->shared + t] = lines[t * inputs + i];
+    for (long i = 0; i < inputs; i++)
+      for (long t = 0; t < n; t++) s.bt[i * n + t] = di[i] * s.at[i * n + t];
+    for (long t = 0; t < rows_in; t++) {
+      const double *line = t < c->shared ? c->a + t * inputs : lines + (t - c->shared) * inputs;
+      for (long i = 0; i < inputs; i++) s.b[t * x + i] = di[i] * line[i];
+    }
+    for (long i = 0, m; i < rows_in; i += m) {
+      m = at_once(i, rows_in);
+      const long j = i / PAD * PAD;
+      product(m, n - j, inputs, s.bt + i, 1, n, s.at + j, n, s.g + i * n + j, n, 0, 1.0);
+    }
+    for (long t = 0; t < rows_in; t++) s.scale[t] = s.g[t * n + t] += d[t];
+    for (long t = rows_in; t < n; t++) s.g[t * n + t] = 1.0;
+    const int factored = factor(n, s.g, s.scale, s.k, s.l, s.p);
+    for (long g = 0; g < c->normals; g++) {
+      const double *normal = c->n + (y * c->normals + g) * rows_in;
+      for (long t = 0; t < rows_in; t++) s.basis[g * n + t] = dot(s.k + t * n, normal, t + 1);
+    }
+    orthonormal(c->normals, rows_in, s.basis, n, c->u + y * rows_in * c->normals, c->tri + y * c->normals * c->normals);
+    double *r = s.r + held * x; /* padding rows reach into the next output's place, which comes later */
+    for (long i = 0, m; i < rows_in; i += m) {
+      m = at_once(i, rows_in);
+      product(m, x, i + m, s.k + i * n, n, 1, s.b, x, r + i * x, x, 0, 1.0);
+    }
+    for (long t = 0; t < rows_in; t++)
+      memcpy(c->k + (y * rows_in + t) * rows_in, s.k + t * n, rows_in * sizeof(double));
+    if (!factored) memset(s.k, 0, n * n * sizeof(double));
+    deflate(c->normals, s.basis, n, rows_in, r, x, s.basis + c->normals * n);
+    if (c->packed) {
+      pack(rows_in, x, r, c->packed, c->deep, (y - c->first) * rows_in);
+      continue;
+    }
+    held += rows_in;
+    if (held < group * rows_in && y + 1 < to) continue;
+    for (long i = 0; i < x; i += PANEL)
+      product(PANEL, i + PANEL, held, s.r + i, 1, x, s.r, x, sum + i * x, x, 1, 1.0);
+    held = 0;
+  }
+}
+
+/* ---- solutions ----------------------------------------------------------------------------------- */
+
+/* seen += A_y diag(di_y) v_y for every side; the vectors of v (M, X) are weighted in their place. */
+INLINE void weighted_rows(const Solve *c, long y, double *v, double *seen, long apart) {
+  const double *di = c->di + y * c->inputs, *lines = c->lines + y * c->extra * c->inputs;
+  for (long m = 0; m < c->sides; m++)
+    for (long i = 0; i < c->inputs; i++) v[m * c->inputs + i] *= di[i];
+  add_product(c->sides, c->shared, c->inputs, c->a, v, c->inputs, seen, apart, 0);
+  for (long m = 0; m < c->sides; m++)
+    for (long w = 0; w < c->extra; w++)
+      seen[m * apart + c->shared + w] += dot(lines + w * c->inputs, v + m * c->inputs, c->inputs);
+}
+
+/* a = (1 - uu')(R rho + K link) + u tri'^-1 level, kept in kappa; R'a is added to sum (M, X). */
+APART void forward(const Solve *c, long from, long to, double *sum, double *memory) {
+  const long rows = c->shared + c->extra, inputs = c->inputs, apart = c->outputs * rows;
+  double *seen = memory, *v = seen + c->sides * rows, *wanted = v + c->sides * inputs;
+  for (long y = from; y < to; y++) {
+    const double *k = c->k + y * rows * rows, *di = c->di + y * inputs;
+    const double *u = c->u + y * rows * c->normals, *tri = c->tri + y * c->normals * c->normals;
+    double *a = c->kappa + y * rows;
+    for (long m = 0; m < c->sides; m++) {
+      memcpy(v + m * inputs, c->rho + (m * c->outputs + y) * inputs, inputs * sizeof(double));
+      memcpy(seen + m * rows, c->link + (m * c->outputs + y) * rows, rows * sizeof(double));
+      memset(a + m * apart, 0, rows * sizeof(double));
+    }
+    weighted_rows(c, y, v, seen, rows);
+    add_product(c->sides, rows, rows, k, seen, rows, a, apart, 1);
+    for (long m = 0; m < c->sides; m++) {
+      coordinates(c->normals, tri, c->level + (m * c->outputs + y) * c->normals, wanted);
+      set_level(c->normals, rows, u, a + m * apart, wanted);
+    }
+    memset(seen, 0, c->sides * (rows + inputs) * sizeof(double)); /* and v */
+    add_transposed(c->sides, rows, rows, k, a, apart, seen, rows, 1);
+    add_transposed(c->sides, c->shared, inputs, c->a, seen, rows, v, inputs, 0);
+    for (long m = 0; m < c->sides; m++) {
+      for (long w = 0; w < c->extra; w++)
+        add_multiple(v + m * inputs, seen[m * rows + c->shared + w], c->lines + (y * c->extra + w) * inputs, inputs);
+      for (long i = 0; i < inputs; i++) sum[m * inputs + i] += di[i] * v[m * inputs + i];
+    }
+  }
+}
+
+/* kappa = K'( a + (1 - uu') R e ). */
+APART void backward(const Solve *c, long from, long to, double *memory) {
+  const long rows = c->shared + c->extra, inputs = c->inputs, apart = c->outputs * rows;
+  double *seen = memory, *moved = seen + c->sides * rows, *v = moved + c->sides * rows;
+  for (long y = from; y < to; y++) {
+    const double *k = c->k + y * rows * rows;
+    double *kappa = c->kappa + y * rows;
+    memset(seen, 0, 2 * c->sides * rows * sizeof(double)); /* and moved */
+    memcpy(v, c->e, c->sides * inputs * sizeof(double));
+    weighted_rows(c, y, v, seen, rows);
+    add_product(c->sides, rows, rows, k, seen, rows, moved, rows, 1);
+    for (long m = 0; m < c->sides; m++) {
+      double *own = moved + m * rows;
+      set_level(c->normals, rows, c->u + y * rows * c->normals, own, NULL);
+      for (long t = 0; t < rows; t++) own[t] += kappa[m * apart + t];
+      memset(kappa + m * apart, 0, rows * sizeof(double));
+    }
+    add_transposed(c->sides, rows, rows, k, moved, rows, kappa, apart, 1);
+  }
+}
+
+/* ---- tasks -------------------------------------------------------------------------------------- */
+
+/* sum_y diag(di_y) minus the sum, of which the lower blocks are given. */
+static void schur_of(const Factors *c, const double *sum) {
+  const long x = width_of(c->inputs);
+  double *schur = c->schur;
+  for (long i = 0; i < c->inputs; i++) {
+    double total = 0.0;
+    for (long y = 0; y < c->outputs; y++) total += c->di[y * c->inputs + i];
+    for (long j = 0; j < i; j++) schur[i * c->inputs + j] = schur[j * c->inputs + i] = -sum[i * x + j];
+    schur[i * c->inputs + i] = total - sum[i * x + i];
+  }
+}
 
 #include "systems_body.h"
 
 /* ---- Schur complements larger than the caches ---------------------------------------------------- */
-
-typedef void BlockOf(long, long, const double *, long, long, long, long, long, double *);
 
 typedef struct {
   Factors *problem;
@@ -80,17 +258,15 @@ static void run_wide_factors(void *context, double *memory, long task) {
   const Wide *w = context;
   const long first = w->problem->first, count = w->to - first;
   long size;
-  FactorsOf *run = PICK(factors);
-  run(w->problem, lay_out(memory, w->problem, &size), first + task * count / w->tasks,
+  factors(w->problem, lay_out(memory, w->problem, &size), first + task * count / w->tasks,
       first + (task + 1) * count / w->tasks, NULL);
 }
 
 static void run_block(void *context, double *memory, long task) {
   const Wide *w = context;
   const long i = task / w->across * TALL, j = task % w->across * BROAD, below = i + TALL, right = j + BROAD;
-  BlockOf *run = PICK(add_block);
   (void)memory;
-  if (j < below) run(w->rows, w->x, w->problem->packed, w->problem->deep, i, below < w->x ? below : w->x, j,
+  if (j < below) add_block(w->rows, w->x, w->problem->packed, w->problem->deep, i, below < w->x ? below : w->x, j,
                      right < w->x ? right : w->x, w->sum);
 }
 
@@ -114,112 +290,41 @@ static int factor_wide(XLA_FFI_CallFrame *frame, Factors *c, double *sum, long s
   return good;
 }
 
-/* sum_y diag(di_y) minus the sum, of which the lower blocks are given. */
-static void schur_of(const Factors *c, const double *sum, long x, double *schur) {
-  for (long i = 0; i < c->inputs; i++) {
-    double total = 0.0;
-    for (long y = 0; y < c->outputs; y++) total += c->di[y * c->inputs + i];
-    for (long j = 0; j < i; j++) schur[i * c->inputs + j] = schur[j * c->inputs + i] = -sum[i * x + j];
-    schur[i * c->inputs + i] = total - sum[i * x + i];
+/* Problems with so many inputs one after the other. */
+static XLA_FFI_Error *factored_wide(const Call *call) {
+  const long x = width_of(SIZE('X'));
+  double *sum = allocate(x * x);
+  int good = sum != NULL;
+  for (long b = 0; good && b < call->batch; b++) {
+    Factors c = factors_of(call, b);
+    long size;
+    lay_out(NULL, &c, &size);
+    good = factor_wide(call->frame, &c, sum, size);
+    if (good) schur_of(&c, sum);
   }
+  free(sum);
+  return good ? NULL : no_memory(call->frame);
 }
 
 /* ---- the interface to XLA --------------------------------------------------------------------------- */
 
 /* (a (T,X), extra (Y,W,X), di (Y,X), d (Y,N), normals (Y,G,N))
    -> (k (Y,N,N), u (Y,N,G), tri (Y,G,G), schur (X,X)), N = T + W; all with a batch in front. */
-XLA_FFI_Error *jaxpriv_rows_factor(XLA_FFI_CallFrame *frame) {
-  if (asked_for_version(frame)) return NULL;
-  XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
-  long sizes[LETTERS];
-  if (!shaped(frame, XLA_FFI_DataType_F64, "TX YWX YX YN YGN | YNN YNG YGG XX", sizes) ||
-      SIZE(sizes, 'N') != SIZE(sizes, 'T') + SIZE(sizes, 'W'))
-    return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "rows_factor: arrays of float64 of other shapes");
-  const long batch = leading(in[2], 2), outputs = SIZE(sizes, 'Y'), inputs = SIZE(sizes, 'X');
-  const long shared = SIZE(sizes, 'T'), extra = SIZE(sizes, 'W'), rows = shared + extra, normals = SIZE(sizes, 'G');
-  const long x = width_of(inputs), area = x * x;
-  const long chunks = inputs < WIDE ? pieces(batch, outputs, rows, area) : 1;
-
-  Factors *problems = malloc(batch * sizeof(Factors));
-  double *partial = allocate(inputs < WIDE ? batch * chunks * area : area);
-  if (!problems || !partial) {
-    free(problems), free(partial);
-    return no_memory(frame);
-  }
-  double *k = out[0]->data, *u = out[1]->data, *tri = out[2]->data;
-  for (long b = 0; b < batch; b++)
-    problems[b] = (Factors){shared, extra, normals, inputs, outputs,
-                            numbers(in[0]) + b * shared * inputs,
-                            numbers(in[1]) + b * outputs * extra * inputs,
-                            numbers(in[2]) + b * outputs * inputs,
-                            numbers(in[3]) + b * outputs * rows,
-                            numbers(in[4]) + b * outputs * normals * rows,
-                            k + b * outputs * rows * rows, u + b * outputs * rows * normals,
-                            tri + b * outputs * normals * normals, NULL, 0, 0};
-  Shared context = {problems, outputs, chunks, area, partial};
-  const Factors shape = {.shared = shared, .extra = extra, .normals = normals, .inputs = inputs};
-  long size;
-  lay_out(NULL, &shape, &size); /* not of problems[0]: a batch may be empty */
-  int good = inputs >= WIDE || share(frame, run_factors, &context, batch * chunks, size, 0);
-  for (long b = 0; good && b < batch; b++) {
-    good = inputs < WIDE || factor_wide(frame, problems + b, partial, size);
-    if (good) schur_of(problems + b, inputs < WIDE ? total_of(&context, b) : partial, x, (double *)out[3]->data + b * inputs * inputs);
-  }
-  free(problems), free(partial);
-  return good ? NULL : no_memory(frame);
+XLA_FFI_Error *NAME(jaxpriv_rows_factor)(XLA_FFI_CallFrame *frame) {
+  Call call[1];
+  if (!shaped(frame, XLA_FFI_DataType_F64, "TX YWX YX YN YGN | YNN YNG YGG XX", call) ||
+      SIZE('N') != SIZE('T') + SIZE('W'))
+    return misshapen(frame);
+  if (SIZE('X') >= WIDE) return factored_wide(call);
+  return factored(call, SIZE('N'), width_of(SIZE('X')) * width_of(SIZE('X')));
 }
 
 /* (k (Y,N,N), u (Y,N,G), tri (Y,G,G), schur (X,X), a (T,X), extra (Y,W,X), di (Y,X),
-    rho (M,Y,X), link (M,Y,N), level (M,Y,G), rest (M,X)) -> (kappa (M,Y,N), e (M,X)); all with a batch. */
-XLA_FFI_Error *jaxpriv_rows_solve(XLA_FFI_CallFrame *frame) {
-  if (asked_for_version(frame)) return NULL;
-  XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
-  long sizes[LETTERS];
-  if (!shaped(frame, XLA_FFI_DataType_F64, "YNN YNG YGG XX TX YWX YX MYX MYN MYG MX | MYN MX", sizes) ||
-      SIZE(sizes, 'N') != SIZE(sizes, 'T') + SIZE(sizes, 'W'))
-    return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "rows_solve: arrays of float64 of other shapes");
-  const long batch = leading(in[10], 2), sides = SIZE(sizes, 'M'), inputs = SIZE(sizes, 'X');
-  const long outputs = SIZE(sizes, 'Y'), rows = SIZE(sizes, 'N'), normals = SIZE(sizes, 'G');
-  const long shared = SIZE(sizes, 'T'), extra = SIZE(sizes, 'W');
-  const long area = sides * inputs, chunks = pieces(batch, outputs, rows, area);
-
-  Solve *problems = malloc(batch * sizeof(Solve));
-  double *partial = allocate(batch * chunks * area + inputs);
-  if (!problems || !partial) {
-    free(problems), free(partial);
-    return no_memory(frame);
-  }
-  double *kappa = out[0]->data, *e = out[1]->data;
-  for (long b = 0; b < batch; b++)
-    problems[b] = (Solve){sides, shared, extra, normals, inputs, outputs,
-                          numbers(in[4]) + b * shared * inputs,
-                          numbers(in[5]) + b * outputs * extra * inputs,
-                          numbers(in[6]) + b * outputs * inputs,
-                          numbers(in[0]) + b * outputs * rows * rows,
-                          numbers(in[1]) + b * outputs * rows * normals,
-                          numbers(in[2]) + b * outputs * normals * normals,
-                          numbers(in[3]) + b * inputs * inputs,
-                          numbers(in[7]) + b * sides * outputs * inputs,
-                          numbers(in[8]) + b * sides * outputs * rows,
-                          numbers(in[9]) + b * sides * outputs * normals,
-                          numbers(in[10]) + b * sides * inputs,
-                          kappa + b * sides * outputs * rows, e + b * sides * inputs};
-  Shared context = {problems, outputs, chunks, area, partial};
-  const int alone = batch * outputs * rows * (rows + inputs) < WORTH_A_THREAD;
-  const long vectors = sides * (2 * rows + inputs);
-  int good = share(frame, run_forward, &context, batch * chunks, vectors + normals, alone);
-
-  InverseOf *solve_schur = PICK(apply_inverse);
-  double *half = partial + batch * chunks * area; /* e = schur' schur ( rest + sum_y R'a ) */
-  for (long b = 0; good && b < batch; b++) {
-    const Solve *c = problems + b;
-    double *sum = total_of(&context, b);
-    for (long m = 0; m < sides; m++) {
-      for (long i = 0; i < inputs; i++) sum[m * inputs + i] += c->rest[m * inputs + i];
-      solve_schur(inputs, c->schur, sum + m * inputs, half, c->e + m * inputs);
-    }
-  }
-  good = good && share(frame, run_backward, &context, batch * chunks, vectors, alone);
-  free(problems), free(partial);
-  return good ? NULL : no_memory(frame);
+    rho (M,Y,X), link (M,Y,N), level (M,Y,G), row (M,X)) -> (kappa (M,Y,N), e (M,X)); all with a batch. */
+XLA_FFI_Error *NAME(jaxpriv_rows_solve)(XLA_FFI_CallFrame *frame) {
+  Call call[1];
+  if (!shaped(frame, XLA_FFI_DataType_F64, "YNN YNG YGG XX TX YWX YX MYX MYN MYG MX | MYN MX", call) ||
+      SIZE('N') != SIZE('T') + SIZE('W'))
+    return misshapen(frame);
+  return solutions(call, SIZE('N'));
 }

@@ -39,7 +39,7 @@ static long pieces(long batch, long outputs, long rows, long area) {
 }
 
 typedef struct {
-  const void *problems; /* one for each problem of the batch */
+  const Call *call;
   long outputs, chunks, area;
   double *partial; /* (batch, chunks, area) */
 } Shared;
@@ -71,12 +71,7 @@ static double *total_of(const Shared *shared, long problem) {
   return sum;
 }
 
-/* ---- the interface to XLA --------------------------------------------------------------------------- */
-
-static const double *numbers(const XLA_FFI_Buffer *b) { return b->data; }
-
-static XLA_FFI_Error *no_memory(XLA_FFI_CallFrame *frame) {
-  return complain(frame, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "jaxpriv: no memory for the systems of the outputs");
-}
+/* The sizes of `Factors` and `Solve`, which `rows.c` and `inputs.c` define: rows of a, rows of extra, G, X, Y. */
+#define SIZES .shared = SIZE('T'), .extra = SIZE('W'), .normals = SIZE('G'), .inputs = SIZE('X'), .outputs = SIZE('Y')
 
 #endif

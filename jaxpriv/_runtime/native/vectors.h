@@ -1,25 +1,13 @@
 /* Exponentials, logarithms, selections and sums of vectors of doubles, for one instruction set (after `panels.h`).
    Relative errors are a few units of rounding. */
 
-#define Bits NAME(Bits)
-#define pick NAME(pick)
-#define finite NAME(finite)
-#define larger NAME(larger)
-#define smaller NAME(smaller)
-#define all_of NAME(all_of)
-#define largest_of NAME(largest_of)
-#define smallest_of NAME(smallest_of)
-#define sum_of NAME(sum_of)
-#define root_of NAME(root_of)
-#define exponential NAME(exponential)
-#define logarithm NAME(logarithm)
 
 typedef unsigned long long Bits __attribute__((vector_size(WIDTH)));
 
 INLINE Vector all_of(double value) { return (Vector){0} + value; }
 INLINE Vector pick(Places which, Vector a, Vector b) { return (Vector)((which & (Places)a) | (~which & (Places)b)); }
 /* a, 0 where it is no number. */
-INLINE Vector finite(Vector a) { return pick(a - a == 0.0, a, (Vector){0}); }
+INLINE Vector or_zero(Vector a) { return pick(a - a == 0.0, a, (Vector){0}); }
 INLINE Vector larger(Vector a, Vector b) { return pick(a > b, a, b); }
 INLINE Vector smaller(Vector a, Vector b) { return pick(a < b, a, b); }
 

@@ -10,6 +10,8 @@
      (`limited_information.c`), else 0. Without any of them a relative entropy is in the objective (`information.c`). */
 
 #include "systems.h"
+#include "panels.h"
+#include "vectors.h"
 
 #define PART 8          /* problems of a task: threads that are done early find some left */
 #define SIDE 4          /* rows and columns of a block of the factors */
@@ -174,7 +176,7 @@ static long lay_out(Space *w, double *memory) {
   TAKE(bent, MINIMAX * matrix), TAKE(absent, MINIMAX * across), TAKE(shares, MINIMAX * free);
   TAKE(plain, MINIMAX * matrix), TAKE(left, MINIMAX * matrix), TAKE(onto, MINIMAX * matrix), TAKE(other, MINIMAX * matrix);
   TAKE(ratios, MINIMAX * across), TAKE(rare, MINIMAX * across);
-  TAKE(valid, (MINIMAX || LIMITED) * table);
+  TAKE(valid, table);
   TAKE(offset, WORST * x), TAKE(rate, WORST * x);
   TAKE(rules, (WORST || LIMITED) * table), TAKE(line, (WORST || LIMITED) * matrix);
   TAKE(claim, (WORST || LIMITED) * across);
@@ -208,28 +210,39 @@ static void both_ways(const Space *w, const double *from, double *rows, double *
     for (long i = 0; i < w->inputs; i++) turned[i * w->lines + t] = from[t * w->inputs + i];
 }
 
-/* What is given of every problem, in this order, CHOSEN: the method; behind it what a kernel has of its own. */
-enum { ROWS_OF, MASS, COST, CONSTRAINTS, BUDGETS, SUPPORT, FEASIBLE, GOAL, CHOSEN, OWN, MOST_GIVEN = OWN + 4 };
+/* What is given of every problem, in this order, and behind the method what a kind of program has of its own: (X) OFFSET and
+   RATE; RISE (T, X) and TURN (T), zeros where the rows are normalised, and where they are not. */
+enum { ROWS_OF, MASS, COST, CONSTRAINTS, BUDGETS, SUPPORT, FEASIBLE, GOAL, CHOSEN, REFERENCE, CENTRE, OFFSET, RATE };
+enum { RISE = REFERENCE + 1, TURN, BOUND = CENTRE + 1 };
 /* What is found, of the best candidate (X, Y), (Y, T), (Q), and the value, the bound and the steps; and the last point: x, z
    (Y, X), k (Y, T), nu (X), prices and slacks (Q); of minimax programs the peak; of linear rows s (Y, T) and t (Y); of limits in
    every outcome their prices in the best candidate, and prices and slacks (Y). */
-enum { MECHANISM, SCORES, PRICE, NUMBERS, LAST_X, LAST_Z, LAST_K, LAST_NU, LAST_PRICE, LAST_SLACK, LAST_PEAK, OWN_FOUND };
-enum { LAST_S = OWN_FOUND, LAST_T, ETA = OWN_FOUND, LAST_ETA, LAST_SIGMA };
-enum { FOUND = LINEAR ? LAST_T + 1 : WORST ? LAST_SIGMA + 1 : LAST_PEAK };
+enum { MECHANISM = (WORST ? RATE : LINEAR || LIMITED ? BOUND : CENTRE) + 1, SCORES, PRICE, NUMBERS, LAST_X, LAST_Z };
+enum { LAST_K = LAST_Z + 1, LAST_NU, LAST_PRICE, LAST_SLACK, LAST_PEAK, LAST_S, LAST_T, ETA = LAST_S, LAST_ETA, LAST_SIGMA };
 enum { AIMS = 3, RESULTS = 3 }; /* the numbers of GOAL and of NUMBERS */
-/* The same as letters for `shaped`. */
-#define WORDS_GIVEN "TX X XY RXY R XY XY G M "
-#if LIMITED
-#define WORDS_FOUND "| XY YT Q N YX YX YT X Q Q"
-#else
-#define WORDS_FOUND "| XY YT R N YX YX YT X R R"
-#endif
+/* The same as letters for `shaped`: the prices are as many as the budgets, or one more. */
+#define WORDS(own, prices, more) \
+  "TX X XY RXY R XY XY G M " own " | XY YT " prices " N YX YX YT X " prices " " prices " " more
 
 static void copy(long n, const double *from, double *to) {
   for (long i = 0; i < n; i++) to[i] = from[i];
 }
 
-static void read_problem(Space *w, const double *const *given) {
+/* A term of a relative entropy: rows (T, X), reference (T) and centre (T). */
+static void read_entropic(Space *w, const double *rows, const double *reference, const double *centre) {
+  double whole = 0.0;
+  for (long t = 0; t < w->private; t++) whole += reference[t];
+  w->whole_log = fabs(whole - 1.0) > AROUND_ONE ? log(whole) : 0.0;
+  memset(w->sums, 0, w->inputs * sizeof(double));
+  for (long t = 0; t < w->private; t++) {
+    for (long i = 0; i < w->inputs; i++) w->sums[i] += rows[t * w->inputs + i];
+    w->seen[t] = reference[t] > 0.0;
+    w->bend[t] = w->seen[t] > 0.0 ? log(reference[t]) + centre[t] : -FAR;
+    w->centre[t] = centre[t], w->part[t] = reference[t] / whole;
+  }
+}
+
+static void read_problem(Space *w, double *const *given) {
   const long x = w->inputs, y = w->outputs, r = w->budgets, across = w->across;
   both_ways(w, given[ROWS_OF], w->rows, w->turned);
   widen(x, y, given[COST], across, w->cost, 0.0), widen(r * x, y, given[CONSTRAINTS], across, w->constraints, 0.0);
@@ -245,20 +258,15 @@ static void read_problem(Space *w, const double *const *given) {
   copy(r, given[BUDGETS], w->limits);
   w->tol = given[GOAL][0], w->rtol = given[GOAL][1], w->shift = given[GOAL][2];
   w->method = (const Method *)given[CHOSEN], w->normalised = w->method->normalised > 0.0;
-}
-
-/* A term of a relative entropy: rows (T, X), reference (T) and centre (T). */
-UNUSED static void read_entropic(Space *w, const double *rows, const double *reference, const double *centre) {
-  double whole = 0.0;
-  for (long t = 0; t < w->private; t++) whole += reference[t];
-  w->whole_log = fabs(whole - 1.0) > AROUND_ONE ? log(whole) : 0.0;
-  memset(w->sums, 0, w->inputs * sizeof(double));
-  for (long t = 0; t < w->private; t++) {
-    for (long i = 0; i < w->inputs; i++) w->sums[i] += rows[t * w->inputs + i];
-    w->seen[t] = reference[t] > 0.0;
-    w->bend[t] = w->seen[t] > 0.0 ? log(reference[t]) + centre[t] : -FAR;
-    w->centre[t] = centre[t], w->part[t] = reference[t] / whole;
+  if (LINEAR) {
+    both_ways(w, given[ROWS_OF], w->stated, w->stated_turned), both_ways(w, given[RISE], w->rise, w->rise_turned);
+    copy(w->private, given[REFERENCE], w->reference), copy(w->private, given[TURN], w->turn);
+    for (long j = 0; j < across; j++) w->t[j] = 1.0;
+  } else {
+    read_entropic(w, given[ROWS_OF], given[REFERENCE], given[CENTRE]);
   }
+  if (WORST) copy(x, given[OFFSET], w->offset), copy(x, given[RATE], w->rate);
+  if (LIMITED) w->limits[r] = given[BOUND][0];
 }
 
 /* Rows (count, n) of arrays of `across` places, as columns (n, count). */
@@ -267,7 +275,7 @@ static void turn(long count, long n, const double *from, long across, double *to
     for (long j = 0; j < n; j++) to[j * count + i] = from[i * across + j];
 }
 
-static void write_solution(const Space *w, long steps, double *const found[FOUND]) {
+static void write_solution(const Space *w, long steps, double *const *found) {
   const long t = w->private, x = w->inputs, y = w->outputs, q = w->prices, across = w->across;
   for (long i = 0; i < x; i++) copy(y, w->mechanism + i * across, found[MECHANISM] + i * y);
   turn(t, y, w->scores, across, found[SCORES]);
@@ -279,57 +287,4 @@ static void write_solution(const Space *w, long steps, double *const found[FOUND
   if (MINIMAX) found[LAST_PEAK][0] = w->point.peak[0];
   if (LINEAR) turn(t, y, w->point.s, across, found[LAST_S]), copy(y, w->point.t, found[LAST_T]);
   if (WORST) copy(y, w->eta, found[ETA]), copy(y, w->point.eta, found[LAST_ETA]), copy(y, w->point.sigma, found[LAST_SIGMA]);
-}
-
-typedef long SolvedOf(Space *);
-typedef void ReadOf(Space *, const double *const *given);
-
-/* Problems of the sizes of `shape`: of problem i, what is given is at given[j] + i apart[j] for j < count, what is found at
-   found[j] + i wide[j]. `read` takes what is behind OWN. */
-typedef struct {
-  long problems;
-  Space shape;
-  int count;
-  const double *given[MOST_GIVEN];
-  double *found[FOUND];
-  long apart[MOST_GIVEN], wide[FOUND];
-  SolvedOf *run;
-  ReadOf *read;
-} Problems;
-
-static void run_part(void *context, double *memory, long part) {
-  const Problems *all = context;
-  const long end = (part + 1) * PART < all->problems ? (part + 1) * PART : all->problems;
-  Space w = all->shape;
-  memset(memory, 0, lay_out(&w, memory) * sizeof(double));
-  for (long i = part * PART; i < end; i++) {
-    const double *given[MOST_GIVEN];
-    double *found[FOUND];
-    for (int j = 0; j < all->count; j++) given[j] = all->given[j] + i * all->apart[j];
-    for (int j = 0; j < FOUND; j++) found[j] = all->found[j] + i * all->wide[j];
-    lay_out(&w, memory);
-    memset(w.point.x, 0, (POINTS + w.free) * w.whole * sizeof(double)); /* places that nothing writes */
-    read_problem(&w, given), all->read(&w, given);
-    write_solution(&w, all->run(&w), found);
-  }
-}
-
-/* (what is given) -> (what is found), in these words, with a batch in front of all. */
-static XLA_FFI_Error *solve_batch(XLA_FFI_CallFrame *frame, const char *words, int count, SolvedOf *run, ReadOf *read) {
-  if (asked_for_version(frame)) return NULL;
-  XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
-  long letters[LETTERS];
-  if (!shaped(frame, XLA_FFI_DataType_F64, words, letters) || SIZE(letters, 'G') != AIMS ||
-      SIZE(letters, 'M') != CHOICES || SIZE(letters, 'N') != RESULTS || ((MINIMAX || LIMITED) && SIZE(letters, 'P') != 1) ||
-      SIZE(letters, 'R') > MOST_BUDGETS || (LIMITED && SIZE(letters, 'Q') != SIZE(letters, 'R') + 1))
-    return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "whole solves: arrays of float64 of other shapes");
-  Problems all = {.problems = leading(in[CHOSEN], 1), .count = count, .run = run, .read = read};
-  all.shape = (Space){.private = SIZE(letters, 'T'), .inputs = SIZE(letters, 'X'), .outputs = SIZE(letters, 'Y'),
-                      .budgets = SIZE(letters, 'R')};
-  const long each = all.problems ? all.problems : 1;
-  for (int j = 0; j < count; j++) all.given[j] = numbers(in[j]), all.apart[j] = leading(in[j], 0) / each;
-  for (int j = 0; j < FOUND; j++) all.found[j] = out[j]->data, all.wide[j] = leading(out[j], 0) / each;
-  Space w = all.shape;
-  const long doubles = lay_out(&w, NULL), parts = (all.problems + PART - 1) / PART;
-  return share(frame, run_part, &all, parts, doubles, 0) ? NULL : no_memory(frame);
 }

@@ -1,53 +1,30 @@
-/* The steps of whole solves (`whole.h`), for one instruction set. What follows from the kind of program is declared here and
-   stands in the file of its kernel, included before. */
+/* The steps of whole solves (`whole.h`). What follows from the kind of program is declared here and stands in the file of its
+   kernel. */
 
-#define inverses NAME(inverses)
-#define plus NAME(plus)
-#define use_rate NAME(use_rate)
-#define share_of NAME(share_of)
-#define with_prices NAME(with_prices)
-#define path_move NAME(path_move)
-#define fallen NAME(fallen)
-#define to_boundary NAME(to_boundary)
-#define products NAME(products)
-#define into_neighbourhood NAME(into_neighbourhood)
-#define towards NAME(towards)
-#define corrected NAME(corrected)
-#define moved NAME(moved)
-#define directions NAME(directions)
-#define advance NAME(advance)
 /* Of the kind of program. */
-#define first_candidate NAME(first_candidate)
-#define begin NAME(begin)
-#define residuals NAME(residuals)
-#define improved NAME(improved)
-#define corrections NAME(corrections)
-#define bend_of NAME(bend_of)
-#define rescaled NAME(rescaled)
-#define held_back NAME(held_back)
 
 /* The candidate before the first point. */
-TARGET static void first_candidate(Space *w);
+static void first_candidate(Space *w);
 /* The point of start number `attempt`, with its `costs`. */
-TARGET static void begin(Space *w, long attempt);
+static void begin(Space *w, long attempt);
 /* The residuals of the point. */
-TARGET static void residuals(Space *w);
+static void residuals(Space *w);
 /* The value of the point's mechanism and the bound of its rules, each kept if it is better; `costs` are the point's. */
-TARGET static void improved(Space *w);
+static void improved(Space *w);
 /* Gondzio's corrector, of a move of that length: its right-hand side. */
-TARGET static Sides corrections(Space *w, const Point *move, double length, double sigma);
+static Sides corrections(Space *w, const Point *move, double length, double sigma);
 /* Of minimax programs: what a move takes off z in proportion to its square, into `bent`. */
-TARGET static void bend_of(Space *w, const Point *move);
+static void bend_of(Space *w, const Point *move);
 /* Of minimax programs: the prices of the point such that the peak is worth one, and the rows as they are there. */
-TARGET static void rescaled(Space *w);
+static void rescaled(Space *w);
 /* Of limits in every outcome and on the sum: whether the rules of a step `a`, with that mean product, stay in their sets up to a
    share of the products, or come nearer to them. */
-TARGET static int held_back(Space *w, const Point *move, double a, double mean);
+static int held_back(Space *w, const Point *move, double a, double mean);
 
 /* ---- residuals -------------------------------------------------------------------------------------- */
 
 /* Inverses of x and z, and of the prices and slacks of outputs, row sums and uses; the sum of their products. */
-TARGET static double inverses(Space *w) {
+static double inverses(Space *w) {
   const long across = w->across / LANES;
   const Vector *x = (const Vector *)w->point.x, *z = (const Vector *)w->point.z;
   Vector pairs = {0};
@@ -74,7 +51,7 @@ TARGET static double inverses(Space *w) {
 }
 
 /* to = from + a move, all parts. */
-TARGET static void plus(const Space *w, const Point *from, const Point *move, double a, Point *to) {
+static void plus(const Space *w, const Point *from, const Point *move, double a, Point *to) {
   const Vector *p = (const Vector *)from->x, *q = (const Vector *)move->x;
   for (long i = 0; i < w->whole / LANES; i++) ((Vector *)to->x)[i] = p[i] + a * q[i];
 }
@@ -82,7 +59,7 @@ TARGET static void plus(const Space *w, const Point *from, const Point *move, do
 /* ---- directions ------------------------------------------------------------------------------------- */
 
 /* What a move changes of the use of a budget or, of number `budgets`, of the limit on the sum, whose price moves by `turn`. */
-TARGET static double use_rate(const Space *w, long r, const Point *move, double turn) {
+static double use_rate(const Space *w, long r, const Point *move, double turn) {
   if (r < w->budgets) return spent_by(w, r, move->x);
   const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across;
   Vector sum = {0}, turned = {0};
@@ -95,7 +72,7 @@ TARGET static double use_rate(const Space *w, long r, const Point *move, double 
 }
 
 /* Of minimax programs: what a move changes of what a unit of the peak allows at its prices. */
-TARGET static double share_of(const Space *w, const Point *move) {
+static double share_of(const Space *w, const Point *move) {
   const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across;
   const Vector *fall = (const Vector *)w->rho + (2 + w->budgets) * matrix;
   Vector sum = {0};
@@ -109,7 +86,7 @@ TARGET static double share_of(const Space *w, const Point *move) {
 }
 
 /* Add the moves of the prices, and of the peak, to a direction where they are fixed. */
-TARGET static void with_prices(Space *w, const Sides *asked, Point *move) {
+static void with_prices(Space *w, const Sides *asked, Point *move) {
   const long n = w->free, r = w->prices, wide = n + 1;
   double *m = w->matrix;
   for (long i = 0; i < r; i++) {
@@ -131,7 +108,7 @@ TARGET static void with_prices(Space *w, const Sides *asked, Point *move) {
 }
 
 /* The move along the path, into `along`: the peak rises by one, and what the equations miss and the products stay. */
-TARGET static void path_move(Space *w) {
+static void path_move(Space *w) {
   const long r = w->prices, wide = r + 1;
   double *m = w->matrix;
   for (long i = 0; i < r; i++) {
@@ -150,14 +127,14 @@ TARGET static void path_move(Space *w) {
 }
 
 /* A move, such that it changes the peak by `peak`. */
-TARGET static void fallen(const Space *w, Point *move, double peak) {
+static void fallen(const Space *w, Point *move, double peak) {
   plus(w, move, &w->along, peak - move->peak[0], move);
 }
 
 /* ---- the length of a step --------------------------------------------------------------------------- */
 
 /* The longest step, at most 1, that keeps all products nonnegative and rules from changing by more than they may. */
-TARGET static double to_boundary(const Space *w, const Point *move) {
+static double to_boundary(const Space *w, const Point *move) {
   const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across;
   const double furthest = OF_LOGARITHMS * w->method->score_change;
   Vector most = {0}, change = {0};
@@ -199,7 +176,7 @@ TARGET static double to_boundary(const Space *w, const Point *move) {
 }
 
 /* The smallest product relative to its weight, and the mean product, a step further. */
-TARGET static double products(const Space *w, const Point *move, double a, double *mean) {
+static double products(const Space *w, const Point *move, double a, double *mean) {
   const long across = w->across / LANES;
   const Vector *x = (const Vector *)w->point.x, *z = (const Vector *)w->point.z, *far = (const Vector *)w->far;
   const Vector *dx = (const Vector *)move->x, *dz = (const Vector *)move->z;
@@ -240,7 +217,7 @@ TARGET static double products(const Space *w, const Point *move, double a, doubl
 }
 
 /* A step, back from the boundary until every product is a fair share of the mean; the mean after it. */
-TARGET static double into_neighbourhood(Space *w, const Point *move, double share, double *mean) {
+static double into_neighbourhood(Space *w, const Point *move, double share, double *mean) {
   double a = w->method->boundary * to_boundary(w, move);
   if (MINIMAX) bend_of(w, move);
   for (int count = 0; count < MOST_BACK; count++) {
@@ -259,7 +236,7 @@ INLINE Vector towards(Vector product, Vector aim) {
 
 /* The right-hand side of a corrector, after a step `a`, for the products of x and of the slacks, into `logs` (rho), `pair` and
    `limit`, which is zero for budgets since these are linear. Whether the prices are positive after the step. */
-TARGET static int corrected(Space *w, const Point *move, double a, double goal) {
+static int corrected(Space *w, const Point *move, double a, double goal) {
   const long across = w->across / LANES;
   int usable = 1;
   for (long i = 0; i < w->inputs; i++) {
@@ -283,7 +260,7 @@ TARGET static int corrected(Space *w, const Point *move, double a, double goal) 
 /* ---- a step ----------------------------------------------------------------------------------------- */
 
 /* The point after a step: rows of sum one, reduced costs by their definition. */
-TARGET static void moved(Space *w, const Point *move, double a) {
+static void moved(Space *w, const Point *move, double a) {
   const long across = w->across / LANES;
   plus(w, &w->point, move, a, &w->point);
   for (long i = 0; i < w->inputs; i++) {
@@ -305,7 +282,7 @@ TARGET static void moved(Space *w, const Point *move, double a) {
 }
 
 /* The predictor, the centring and the responses to the prices and the peak. */
-TARGET static void directions(Space *w) {
+static void directions(Space *w) {
   const long across = w->across / LANES, matrix = w->inputs * across, prices = w->prices;
   Vector *predicted = (Vector *)w->rho, *centred = predicted + matrix;
   for (long i = 0; i < w->inputs; i++)
@@ -351,7 +328,7 @@ TARGET static void directions(Space *w) {
 }
 
 /* One predictor-corrector step: its length. */
-TARGET static double advance(Space *w) {
+static double advance(Space *w) {
   const Method *method = w->method;
   if (!factor_system(w)) return 0.0;
   directions(w);
@@ -387,22 +364,22 @@ TARGET static double advance(Space *w) {
 }
 
 /* Whether the candidate meets the goal. */
-static int NAME(met)(const Space *w) {
+static int met(const Space *w) {
   const double size = isfinite(w->value) ? w->rtol * fabs(w->value + w->shift) : 0.0;
   return w->value - w->bound <= (size > w->tol ? size : w->tol);
 }
 
 /* Steps from one start after another until the goal is met, the last one stalls or there are no more: how many. */
-TARGET static long NAME(solved)(Space *w) {
+static long solved(Space *w) {
   const long most = (long)w->method->most_steps, attempts = (long)w->method->attempts;
   long steps = 0;
   first_candidate(w);
-  for (long attempt = 0; attempt == 0 || (attempt < attempts && steps < most && !NAME(met)(w)); attempt++) {
+  for (long attempt = 0; attempt == 0 || (attempt < attempts && steps < most && !met(w)); attempt++) {
     begin(w, attempt);
     residuals(w);
     improved(w);
     int stalled = 0;
-    for (long count = 0, brief = 0; !stalled && steps < most && !NAME(met)(w); count++, steps++) {
+    for (long count = 0, brief = 0; !stalled && steps < most && !met(w); count++, steps++) {
       const double length = advance(w);
       residuals(w);
       improved(w);
@@ -411,4 +388,38 @@ TARGET static long NAME(solved)(Space *w) {
     }
   }
   return steps;
+}
+
+/* ---- problems in a row ------------------------------------------------------------------------------ */
+
+/* Sizes of the problems of a call. */
+static Space shape_of(const Call *call) {
+  return (Space){.private = SIZE('T'), .inputs = SIZE('X'), .outputs = SIZE('Y'), .budgets = SIZE('R')};
+}
+
+static void run_part(void *context, double *memory, long part) {
+  const Call *call = context;
+  const long end = (part + 1) * PART < call->batch ? (part + 1) * PART : call->batch;
+  Space w = shape_of(call);
+  memset(memory, 0, lay_out(&w, memory) * sizeof(double));
+  for (long i = part * PART; i < end; i++) {
+    double *arrays[MOST_ARRAYS];
+    for (int j = 0; j < MOST_ARRAYS; j++) arrays[j] = array_of(call, j, i);
+    lay_out(&w, memory);
+    memset(w.point.x, 0, (POINTS + w.free) * w.whole * sizeof(double)); /* places that nothing writes */
+    read_problem(&w, arrays);
+    write_solution(&w, solved(&w), arrays);
+  }
+}
+
+/* (what is given) -> (what is found), in these words, with a batch in front of all. */
+static XLA_FFI_Error *solve_batch(XLA_FFI_CallFrame *frame, const char *words) {
+  Call call[1];
+  if (!shaped(frame, XLA_FFI_DataType_F64, words, call) || SIZE('G') != AIMS || SIZE('M') != CHOICES ||
+      SIZE('N') != RESULTS || ((MINIMAX || LIMITED) && SIZE('P') != 1) || SIZE('R') > MOST_BUDGETS ||
+      (LIMITED && SIZE('Q') != SIZE('R') + 1))
+    return misshapen(frame);
+  Space w = shape_of(call);
+  const long doubles = lay_out(&w, NULL), parts = (call->batch + PART - 1) / PART;
+  return share(frame, run_part, call, parts, doubles, 0) ? NULL : no_memory(frame);
 }

@@ -1,15 +1,8 @@
 /* What the kernels of relative entropies share (`whole.h`), for one instruction set. */
 
-#define weighted_by NAME(weighted_by)
-#define small_level NAME(small_level)
-#define edges_of NAME(edges_of)
-#define leaks_of NAME(leaks_of)
-#define prior_rules NAME(prior_rules)
-#define cheapest NAME(cheapest)
-#define keep_rules NAME(keep_rules)
 
 /* sum_x weights_x x of every output, (Y), of x (X, Y). */
-TARGET static void weighted_by(const Space *w, const double *weights, const double *x, double *to) {
+static void weighted_by(const Space *w, const double *weights, const double *x, double *to) {
   const long across = w->across / LANES;
   memset(to, 0, w->across * sizeof(double));
   for (long i = 0; i < w->inputs; i++)
@@ -18,7 +11,7 @@ TARGET static void weighted_by(const Space *w, const double *weights, const doub
 
 /* The level of rules g = k + centre, k (T, Y) of the outputs of vector v, that are small: ln R + ln(1 + sum p (e^g - 1)), R the sum
    and p R the reference. With e^g - 1 as a series and ln(1 + x) = x ln(1 + x)/((1 + x) - 1) it keeps its digits. */
-TARGET static Vector small_level(const Space *w, const Vector *k, long v) {
+static Vector small_level(const Space *w, const Vector *k, long v) {
   const long across = w->across / LANES;
   Vector gain = {0};
   for (long t = 0; t < w->private; t++) {
@@ -32,7 +25,7 @@ TARGET static Vector small_level(const Space *w, const Vector *k, long v) {
 }
 
 /* The boundary of the set at rules k (T, Y): its normal (T, Y) and level (Y). */
-TARGET static void edges_of(const Space *w, const double *k, double *normal, double *level) {
+static void edges_of(const Space *w, const double *k, double *normal, double *level) {
   const long across = w->across / LANES;
   for (long v = 0; v < across; v++) {
     const Vector *own = (const Vector *)k + v;
@@ -52,7 +45,7 @@ TARGET static void edges_of(const Space *w, const double *k, double *normal, dou
 }
 
 /* What every output of a mechanism (X, Y) leaks, as in `Entropic.columns`, less what the rule of the prior claims: (Y). */
-TARGET static void leaks_of(Space *w, const double *x, double *to) {
+static void leaks_of(Space *w, const double *x, double *to) {
   const long across = w->across / LANES;
   rows_of(w, w->turned, x, w->ax);
   for (long v = 0; v < across; v++) {
@@ -71,7 +64,7 @@ TARGET static void leaks_of(Space *w, const double *x, double *to) {
 }
 
 /* The rules of the prior (T, Y). */
-TARGET static void prior_rules(const Space *w, double *rules) {
+static void prior_rules(const Space *w, double *rules) {
   const long across = w->across / LANES;
   double total = 0.0;
   for (long t = 0; t < w->private; t++) {
@@ -87,7 +80,7 @@ TARGET static void prior_rules(const Space *w, double *rules) {
 }
 
 /* The cheapest entries at `costs`, summed. */
-TARGET static double cheapest(const Space *w) {
+static double cheapest(const Space *w) {
   const long across = w->across / LANES;
   double sum = 0.0;
   for (long i = 0; i < w->inputs; i++) {
@@ -99,9 +92,20 @@ TARGET static double cheapest(const Space *w) {
   return sum;
 }
 
+/* The feasible point, and what is proved by the rules of the prior, or without a relative entropy in the objective by none. */
+static void first_candidate(Space *w) {
+  memcpy(w->mechanism, w->feasible, w->inputs * w->across * sizeof(double));
+  memset(w->scores, 0, w->private * w->across * sizeof(double)), memset(w->price, 0, w->prices * sizeof(double));
+  if (WORST) memset(w->eta, 0, w->across * sizeof(double));
+  if (LIMITED) leaks_of(w, w->feasible, w->claim), w->feasible_use = sum_over(w, w->claim);
+  if (!WORST && !LIMITED) prior_rules(w, w->scores);
+  reduced_costs(w, w->scores, NULL);
+  w->value = INFINITY, w->bound = cheapest(w);
+}
+
 /* The rules of the point, whose set has that price, moved into it, and the prices in the place of the candidate's if their bound
    is higher; `costs` and `level` are the point's. */
-TARGET static void keep_rules(Space *w, double price) {
+static void keep_rules(Space *w, double price) {
   const long across = w->across / LANES, table = w->private * across;
   const Vector *level = (const Vector *)w->level;
   double bound = 0.0;

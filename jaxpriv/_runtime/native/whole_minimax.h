@@ -1,21 +1,14 @@
 /* What the kernels of minimax programs share (`whole.h`), for one instruction set: where they start, the mechanism of a point
    that leaks least, and the peak that lines prove. `jaxpriv.solvers.interior_point.candidate` and `start` have the same. */
 
-#define largest_ratio NAME(largest_ratio)
-#define within_budgets NAME(within_budgets)
-#define meets NAME(meets)
-#define without_rare NAME(without_rare)
-#define least_leaking NAME(least_leaking)
-#define lowered NAME(lowered)
-#define proved_peak NAME(proved_peak)
-#define keep_bound NAME(keep_bound)
 /* Of the kind of program. */
-#define ratios_of NAME(ratios_of)
 
 /* The largest ratio of every output of a mechanism (X, Y), -inf of one without mass: (Y), in `ratios`. */
-TARGET static void ratios_of(Space *w, const double *x);
+static void ratios_of(Space *w, const double *x);
+/* The lines of `lowered` by the point's prices and its rules, moved into their sets, which are in `valid`. */
+static void proof_of(Space *w);
 
-TARGET static double largest_ratio(Space *w, const double *x) {
+static double largest_ratio(Space *w, const double *x) {
   Vector most = all_of(-INFINITY);
   ratios_of(w, x);
   for (long v = 0; v < w->across / LANES; v++) most = larger(most, ((const Vector *)w->ratios)[v]);
@@ -25,23 +18,31 @@ TARGET static double largest_ratio(Space *w, const double *x) {
 /* ---- the first point -------------------------------------------------------------------------------- */
 
 /* How much of the feasible point a mixture with x takes that leaves a share of its slack in every budget. */
-TARGET static double within_budgets(const Space *w, const double *x) {
+static double within_budgets(const Space *w, const double *x) {
   double share = 0.0;
   for (long r = 0; r < w->budgets; r++) {
-    const double used = spent_by(w, r, x), held = spent_by(w, r, w->feasible), slack = w->limits[r] - held;
+    const double held = spent_by(w, r, w->feasible), slack = w->limits[r] - held;
     const double most = w->limits[r] - SLACK * (slack > 0.0 ? slack : 0.0);
-    if (!(used > most)) continue;
-    double own = (used - most) / (used > held ? used - held : 1.0);
-    own = own > MOST_FEASIBLE ? MOST_FEASIBLE : own;
-    share = own > share ? own : share;
+    share = share_within(share, spent_by(w, r, x), held, most, MOST_FEASIBLE);
   }
   return share;
+}
+
+/* ---- of a point ------------------------------------------------------------------------------------- */
+
+/* The prices of the point, scaled. */
+static void scaled(Space *w, double scale) {
+  const long table = w->private * w->across / LANES;
+  for (long i = 0; i < table; i++) ((Vector *)w->point.k)[i] *= scale;
+  for (long v = 0; WORST && v < w->across / LANES; v++) ((Vector *)w->point.eta)[v] *= scale;
+  for (long i = 0; i < w->inputs; i++) w->point.nu[i] *= scale;
+  for (long r = 0; r < w->budgets; r++) w->point.price[r] *= scale;
 }
 
 /* ---- candidates ------------------------------------------------------------------------------------- */
 
 /* Whether a mechanism (X, Y) meets the budgets, up to rounding. */
-TARGET static int meets(const Space *w, const double *x) {
+static int meets(const Space *w, const double *x) {
   const long matrix = w->inputs * w->across / LANES;
   for (long r = 0; r < w->budgets; r++) {
     const Vector *c = (const Vector *)w->constraints + r * matrix;
@@ -57,7 +58,7 @@ TARGET static int meets(const Space *w, const double *x) {
 
 /* The mechanism of the point, within the budgets, without outputs that exceed its peak by more than they have of all mass, in
    `left`: whether every useful symbol has another. What these had, the others get as each has them. */
-TARGET static int without_rare(Space *w) {
+static int without_rare(Space *w) {
   const long across = w->across / LANES, matrix = w->inputs * across;
   const Vector *x = (const Vector *)w->point.x;
   Vector *mass = (Vector *)w->after, *rare = (Vector *)w->rare, *left = (Vector *)w->left, *onto = (Vector *)w->onto;
@@ -115,7 +116,7 @@ TARGET static int without_rare(Space *w) {
 }
 
 /* The better of the point's own mechanism and that without rare outputs, in `plain` or `left`; its peak. */
-TARGET static double least_leaking(Space *w, const double **found) {
+static double least_leaking(Space *w, const double **found) {
   mixed(w, w->point.x, used_over(w, w->point.x, w->feasible), w->feasible, w->plain);
   const double value = largest_ratio(w, w->plain), fewer = without_rare(w) ? largest_ratio(w, w->left) : INFINITY;
   *found = value <= fewer ? w->plain : w->left;
@@ -123,7 +124,7 @@ TARGET static double least_leaking(Space *w, const double **found) {
 }
 
 /* sum_x min_y [costs - e fall] - spent, and minus its slope. */
-TARGET static double lowered(const Space *w, const Vector *costs, const Vector *fall, double e, double *slope) {
+static double lowered(const Space *w, const Vector *costs, const Vector *fall, double e, double *slope) {
   const long across = w->across / LANES;
   double sum = 0.0;
   *slope = 0.0;
@@ -143,7 +144,7 @@ TARGET static double lowered(const Space *w, const Vector *costs, const Vector *
 
 /* The peak up to which lines, costs in `after` that fall as `logs`, prove at the point's prices that no mechanism has it, from
    the start e; -inf: none. */
-TARGET static double proved_peak(Space *w, double e) {
+static double proved_peak(Space *w, double e) {
   const long across = w->across / LANES;
   const Vector *costs = (const Vector *)w->after, *fall = (const Vector *)w->logs;
   double slope, spent = 0.0, size = 0.0, left = 0.0;
@@ -165,10 +166,20 @@ TARGET static double proved_peak(Space *w, double e) {
 }
 
 /* The rules in `valid` and the prices of the point in the place of the candidate's if their bound is higher. */
-TARGET static void keep_bound(Space *w, double bound) {
+static void keep_bound(Space *w, double bound) {
   if (!(bound > w->bound)) return;
   w->bound = bound;
   memcpy(w->scores, w->valid, w->private * w->across * sizeof(double));
   memcpy(w->price, w->point.price, w->prices * sizeof(double));
   if (WORST) memcpy(w->eta, w->point.eta, w->across * sizeof(double));
+}
+
+/* The value of a measure of log-ratios is the logarithm of the peak. */
+static void improved(Space *w) {
+  const double *found;
+  const double leaking = least_leaking(w, &found);
+  keep_mechanism(w, found, LINEAR ? log(leaking > 0.0 ? leaking : 0.0) : leaking);
+  proof_of(w);
+  const double proved = proved_peak(w, LINEAR ? exp(w->bound) : w->bound > 0.0 ? w->bound : 0.0);
+  keep_bound(w, LINEAR ? log(proved > 0.0 ? proved : 0.0) : proved);
 }

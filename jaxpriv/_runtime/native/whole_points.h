@@ -1,17 +1,14 @@
 /* What whole solves (`whole.h`) compute of points and mechanisms, for one instruction set. */
 
-#define spent_by NAME(spent_by)
-#define reduced_costs NAME(reduced_costs)
-#define eliminate NAME(eliminate)
-#define finite_of NAME(finite_of)
-#define uniform NAME(uniform)
-#define put_costs NAME(put_costs)
-#define around NAME(around)
-#define used_over NAME(used_over)
-#define mixed NAME(mixed)
-#define keep_mechanism NAME(keep_mechanism)
 
 /* ---- of a point ------------------------------------------------------------------------------------- */
+
+/* The sum of values (Y). */
+INLINE double sum_over(const Space *w, const double *values) {
+  Vector sum = {0};
+  for (long v = 0; v < w->across / LANES; v++) sum += ((const Vector *)values)[v];
+  return sum_of(sum);
+}
 
 /* <constraint r, x>, (X, Y) each. */
 INLINE double spent_by(const Space *w, long r, const double *x) {
@@ -23,7 +20,7 @@ INLINE double spent_by(const Space *w, long r, const double *x) {
 }
 
 /* The reduced costs without nu, into `costs`, at the point's prices of outputs; price NULL: those of the budgets are zero. */
-TARGET static void reduced_costs(Space *w, const double *k, const double *price) {
+static void reduced_costs(Space *w, const double *k, const double *price) {
   const long matrix = w->inputs * w->across / LANES;
   Vector *costs = (Vector *)w->costs;
   columns_of(w, w->rows, k, w->costs);
@@ -38,7 +35,7 @@ TARGET static void reduced_costs(Space *w, const double *k, const double *price)
 }
 
 /* Solve a system (n, n + 1) whose last column is its right side, by the largest pivots: the solution in that column. */
-TARGET static void eliminate(long n, double *m) {
+static void eliminate(long n, double *m) {
   const long wide = n + 1;
   for (long c = 0; c < n; c++) {
     long best = c;
@@ -61,7 +58,7 @@ TARGET static void eliminate(long n, double *m) {
 }
 
 /* Whether all numbers of the point are. */
-TARGET static int finite_of(const Space *w) {
+static int finite_of(const Space *w) {
   Vector sum = {0};
   for (long i = 0; i < w->whole / LANES; i++) sum += ((const Vector *)w->point.x)[i];
   return isfinite(sum_of(sum));
@@ -70,7 +67,7 @@ TARGET static int finite_of(const Space *w) {
 /* ---- first points ----------------------------------------------------------------------------------- */
 
 /* The uniform mechanism (X, Y). */
-TARGET static void uniform(const Space *w, double *x) {
+static void uniform(const Space *w, double *x) {
   const long across = w->across / LANES;
   for (long i = 0; i < w->inputs; i++) {
     Vector count = {0};
@@ -81,7 +78,7 @@ TARGET static void uniform(const Space *w, double *x) {
 }
 
 /* The reduced costs at multipliers. */
-TARGET static void put_costs(const Space *w, Point *to) {
+static void put_costs(const Space *w, Point *to) {
   const long across = w->across / LANES;
   for (long i = 0; i < w->inputs; i++)
     for (long at = i * across; at < (i + 1) * across; at++) {
@@ -91,7 +88,7 @@ TARGET static void put_costs(const Space *w, Point *to) {
 }
 
 /* Prices, slacks, multipliers and reduced costs of a first point with x and k, whose mean product is to be mu. */
-TARGET static void around(Space *w, double mu, Point *to) {
+static void around(Space *w, double mu, Point *to) {
   const long across = w->across / LANES;
   for (long r = 0; r < w->budgets; r++) {
     const double left = w->limits[r] - spent_by(w, r, to->x);
@@ -113,27 +110,30 @@ TARGET static void around(Space *w, double mu, Point *to) {
 
 /* ---- of candidates ---------------------------------------------------------------------------------- */
 
+/* `share`, or what more of a feasible point, which uses `held` of a limit, a mixture with a mechanism that uses `used` needs to use
+   `most`; no more than `cap`. */
+static double share_within(double share, double used, double held, double most, double cap) {
+  if (!(used > most)) return share;
+  const double own = (used - most) / (used > held ? used - held : 1.0);
+  return own > cap ? cap : own > share ? own : share;
+}
+
 /* The least share of a feasible point in a mixture with a mechanism (X, Y) that meets the budgets. */
-TARGET static double used_over(const Space *w, const double *x, const double *feasible) {
+static double used_over(const Space *w, const double *x, const double *feasible) {
   double share = 0.0;
-  for (long r = 0; r < w->budgets; r++) {
-    const double used = spent_by(w, r, x), there = spent_by(w, r, feasible);
-    if (!(used > w->limits[r])) continue;
-    double own = (used - w->limits[r]) / (used > there ? used - there : 1.0);
-    own = own > 1.0 ? 1.0 : own;
-    share = own > share ? own : share;
-  }
+  for (long r = 0; r < w->budgets; r++)
+    share = share_within(share, spent_by(w, r, x), spent_by(w, r, feasible), w->limits[r], 1.0);
   return share;
 }
 
 /* The mixture of x with that share of y, (X, Y) each. */
-TARGET static void mixed(const Space *w, const double *x, double share, const double *y, double *to) {
+static void mixed(const Space *w, const double *x, double share, const double *y, double *to) {
   for (long i = 0; i < w->inputs * w->across / LANES; i++)
     ((Vector *)to)[i] = (1.0 - share) * ((const Vector *)x)[i] + share * ((const Vector *)y)[i];
 }
 
 /* A mechanism in the place of the candidate's if it is worth less. */
-TARGET static void keep_mechanism(Space *w, const double *found, double value) {
+static void keep_mechanism(Space *w, const double *found, double value) {
   if (!(value < w->value)) return;
   w->value = value;
   memcpy(w->mechanism, found, w->inputs * w->across * sizeof(double));

@@ -4,31 +4,13 @@
    1 + B_y'B_y = (K_y'K_y)^-1; what is kept is K_y s, in panels of SIDE columns: rows from the diagonal on, SIDE vectors
    each. `jaxpriv.solvers._newton_system` has the equations (`input_system`). */
 
-#define multiply NAME(multiply)
-#define corner_factor NAME(corner_factor)
-#define factor_outputs NAME(factor_outputs)
-#define factor_system NAME(factor_system)
-#define weighted_rows NAME(weighted_rows)
-#define weighted_columns NAME(weighted_columns)
-#define rows_of NAME(rows_of)
-#define columns_of NAME(columns_of)
-#define down NAME(down)
-#define up NAME(up)
-#define solve_some NAME(solve_some)
-#define solve_system NAME(solve_system)
-#define left_limit NAME(left_limit)
-#define left_over NAME(left_over)
-#define size_of NAME(size_of)
-#define sizes_of NAME(sizes_of)
-#define missed_of NAME(missed_of)
-#define solve_refined NAME(solve_refined)
 
 /* How much a diagonal is raised first, and from where on no more: of `_newton_system`. */
 #define LEAST_SHIFT 1e-14
 #define MOST_SHIFT 1e-4
 #define HALF (ROWS < 8 ? 2 : 4) /* rows of a block whose sums are in registers */
 
-static inline long NAME(panel)(long columns, long j) { return (columns - (j - SIDE) / 2) * j; }
+static inline long panel_at(long columns, long j) { return (columns - (j - SIDE) / 2) * j; }
 
 /* s += sign a'b for columns of SIDE vectors. */
 INLINE void multiply(long depth, const Vector *a, long lda, const Vector *b, long ldb, double sign, Vector *s) {
@@ -80,8 +62,8 @@ INLINE void corner_factor(Vector *s, Vector *d) {
 /* K s of the outputs of one vector, from B (T, columns) and s (columns): panels into `k`. `l`: row panels of the factor
    below the diagonal; `d`: inverses of its blocks on it. The diagonal of 1 + B'B is raised by `shift` times itself. Whether
    all was positive, of every output. */
-TARGET static Places factor_outputs(long depth, long columns, const Vector *b, const Vector *s, Vector shift, Vector *k,
-                                    Vector *l, Vector *d) {
+static Places factor_outputs(long depth, long columns, const Vector *b, const Vector *s, Vector shift, Vector *k,
+                             Vector *l, Vector *d) {
   for (long i = 0; i < columns; i += SIDE) {
     Vector *own = l + i * (i - SIDE) / 2, *corner = d + i * SIDE, block[SIDE * SIDE];
     for (long j = 0; j <= i; j += SIDE) {
@@ -106,7 +88,7 @@ TARGET static Places factor_outputs(long depth, long columns, const Vector *b, c
     }
     corner_factor(block, corner);
     for (long j = 0; j <= i; j += SIDE) {
-      Vector *panel = k + NAME(panel)(columns, j), *row = panel + (i - j) * SIDE;
+      Vector *panel = k + panel_at(columns, j), *row = panel + (i - j) * SIDE;
       if (j == i) {
         for (int r = 0; r < SIDE; r++)
           for (int c = 0; c < SIDE; c++) row[r * SIDE + c] = corner[r * SIDE + c] * s[i + c];
@@ -127,7 +109,7 @@ TARGET static Places factor_outputs(long depth, long columns, const Vector *b, c
   }
   Vector last = {0}; /* what is not positive makes all of the last row no number */
   for (long j = 0; j < columns; j += SIDE)
-    for (int c = 0; c < SIDE; c++) last += k[NAME(panel)(columns, j) + (columns - 1 - j) * SIDE + c];
+    for (int c = 0; c < SIDE; c++) last += k[panel_at(columns, j) + (columns - 1 - j) * SIDE + c];
   return last - last == 0.0;
 }
 
@@ -156,7 +138,7 @@ INLINE void weighted_rows(const int sides, long count, long n, const double *a, 
 }
 
 /* A x of every output, (T, Y), of x (X, Y) and A with the inputs first. */
-TARGET static void rows_of(const Space *w, const double *turned, const double *x, double *out) {
+static void rows_of(const Space *w, const double *turned, const double *x, double *out) {
   const long across = w->across / LANES;
   for (long v = 0; v < across; v++) {
     Vector *in = (Vector *)w->gather, *found = in + w->columns;
@@ -167,7 +149,7 @@ TARGET static void rows_of(const Space *w, const double *turned, const double *x
 }
 
 /* A'k of every output, (X, Y), of k (T, Y). */
-TARGET static void columns_of(const Space *w, const double *rows, const double *k, double *out) {
+static void columns_of(const Space *w, const double *rows, const double *k, double *out) {
   const long across = w->across / LANES;
   for (long v = 0; v < across; v++) {
     Vector *in = (Vector *)w->gather, *found = in + w->lines;
@@ -180,9 +162,9 @@ TARGET static void columns_of(const Space *w, const double *rows, const double *
 /* ---- factors ---------------------------------------------------------------------------------------- */
 
 /* Everything that the solutions need, at the point. 0: the sum of the outputs has no factor. */
-TARGET static int factor_system(Space *w) {
+APART int factor_system(Space *w) {
   const long across = w->across / LANES, columns = w->columns, count = w->private, n = padded(w->inputs);
-  const long triangle = NAME(panel)(columns, columns);
+  const long triangle = panel_at(columns, columns);
   const long deep = w->deep;
   Vector *s = (Vector *)w->gather, *seen = s + columns, *b = seen + columns, *total = (Vector *)w->total;
   const Vector *x = (const Vector *)w->point.x, *inverse = (const Vector *)w->inverse_z;
@@ -234,7 +216,7 @@ TARGET static int factor_system(Space *w) {
     }
     for (long i = 0, at = 0; i < columns; i += SIDE)
       for (long j = 0; j <= i; j += SIDE, at += SIDE * SIDE)
-        multiply(columns - i, k + NAME(panel)(columns, i), SIDE, k + NAME(panel)(columns, j) + (i - j) * SIDE, SIDE, 1.0,
+        multiply(columns - i, k + panel_at(columns, i), SIDE, k + panel_at(columns, j) + (i - j) * SIDE, SIDE, 1.0,
                  total + at);
   }
   memset(w->sum, 0, n * n * sizeof(double));
@@ -262,7 +244,7 @@ TARGET static int factor_system(Space *w) {
 /* out_m += K v_m for panels K; v_m and out_m (columns). */
 INLINE void down(const int sides, long columns, const Vector *k, const Vector *v, Vector *out) {
   for (long j = 0; j < columns; j += SIDE) {
-    const Vector *panel = k + NAME(panel)(columns, j);
+    const Vector *panel = k + panel_at(columns, j);
     Vector own[AT_ONCE][SIDE];
 #pragma GCC unroll 3
     for (int m = 0; m < sides; m++)
@@ -282,7 +264,7 @@ INLINE void down(const int sides, long columns, const Vector *k, const Vector *v
 /* out_m = K'v_m. */
 INLINE void up(const int sides, long columns, const Vector *k, const Vector *v, Vector *out) {
   for (long j = 0; j < columns; j += SIDE) {
-    const Vector *panel = k + NAME(panel)(columns, j);
+    const Vector *panel = k + panel_at(columns, j);
     Vector sum[AT_ONCE][SIDE];
 #pragma GCC unroll 3
     for (int m = 0; m < sides; m++)
@@ -305,7 +287,7 @@ INLINE void up(const int sides, long columns, const Vector *k, const Vector *v, 
    component along u is all there is. */
 INLINE void solve_some(const int sides, Space *w, const Sides *asked, Point *moves) {
   const long across = w->across / LANES, columns = w->columns, count = w->private, inputs = w->inputs, n = padded(inputs);
-  const long triangle = NAME(panel)(columns, columns), lines = w->lines, deep = w->deep;
+  const long triangle = panel_at(columns, columns), lines = w->lines, deep = w->deep;
   Vector *q = (Vector *)w->gather, *v = q + sides * lines, *half = v + sides * columns, *short_of = half + sides * columns;
   memset(short_of, 0, sides * columns * sizeof(Vector));
   memset(v, 0, sides * columns * sizeof(Vector));
@@ -349,7 +331,7 @@ INLINE void solve_some(const int sides, Space *w, const Sides *asked, Point *mov
     double *right = w->right, *e = w->right + n;
     memset(right, 0, n * sizeof(double));
     for (long i = 0; i < inputs; i++) right[i] = (asked[m].row ? asked[m].row[i] : 0.0) - sum_of(short_of[m * columns + i]);
-    NAME(apply_inverse)(n, w->schur, right, w->right + 2 * n, e);
+    apply_inverse(n, w->schur, right, w->right + 2 * n, e);
     memcpy(moves[m].nu, e, inputs * sizeof(double));
   }
   memset(v, 0, sides * columns * sizeof(Vector));
@@ -396,7 +378,7 @@ INLINE void solve_some(const int sides, Space *w, const Sides *asked, Point *mov
 }
 
 /* Solutions for `count` right-hand sides. */
-TARGET static void solve_system(Space *w, long count, const Sides *asked, Point *moves) {
+APART void solve_system(Space *w, long count, const Sides *asked, Point *moves) {
   for (; count >= AT_ONCE; count -= AT_ONCE, asked += AT_ONCE, moves += AT_ONCE) solve_some(AT_ONCE, w, asked, moves);
   if (count == 2) solve_some(2, w, asked, moves);
   if (count == 1) solve_some(1, w, asked, moves);
@@ -415,7 +397,7 @@ INLINE Vector left_limit(const Space *w, const Sides *asked, const Point *move, 
 }
 
 /* Its residual in all equations, of the rows without multiples of the normals, into `left_...`: see `Equations`. */
-TARGET UNUSED static void left_over(Space *w, const Sides *asked, const Point *move) {
+UNUSED static void left_over(Space *w, const Sides *asked, const Point *move) {
   const long across = w->across / LANES, table = w->private * across;
   const Vector *normal = (const Vector *)w->normal, *kappa = (const Vector *)move->k;
   Vector *link = (Vector *)w->left_link;
@@ -456,14 +438,14 @@ INLINE double size_of(long count, const double *values, const double *factors) {
 }
 
 /* The sizes of the two terms of the equations that are refined: the limits of the outputs, or the rows of the limit on the sum. */
-TARGET UNUSED static double sizes_of(const Space *w, const Sides *asked, const Point *move) {
+UNUSED static double sizes_of(const Space *w, const Sides *asked, const Point *move) {
   const long across = w->across / LANES, table = w->private * across;
   if (WORST) return size_of(across, asked->worst, NULL) + size_of(across, move->eta, w->tight);
   return size_of(table, asked->link, NULL) + size_of(table, move->k, w->curved);
 }
 
 /* The residual of a solution in these. */
-TARGET UNUSED static double missed_of(Space *w, const Sides *asked, const Point *move) {
+UNUSED static double missed_of(Space *w, const Sides *asked, const Point *move) {
   const long across = w->across / LANES;
   Vector most = {0};
   if (!WORST) {
@@ -479,7 +461,7 @@ TARGET UNUSED static double missed_of(Space *w, const Sides *asked, const Point 
 
 /* Solutions whose residual in these is at most a share of their terms, by refinement (`Equations`); then k of limits in every
    outcome by the moves of their prices. */
-TARGET static void solve_refined(Space *w, long count, const Sides *asked, Point *moves) {
+static void solve_refined(Space *w, long count, const Sides *asked, Point *moves) {
   const long across = w->across / LANES, table = w->private * across;
   solve_system(w, count, asked, moves);
   if (!REFINED) return;

@@ -1,8 +1,27 @@
-/* The kernels on arrays of the host, without XLA: they get a frame as XLA would hand it over. */
+/* What Python asks of the library, and the kernels on arrays of the host without XLA: they get a frame as XLA would hand it
+   over. */
 
 #include "common.h"
 
-enum { MOST_ARRAYS = 32 };
+UNUSED static const char name_plain[] = "baseline";
+#if defined(__x86_64__)
+UNUSED static const char name_avx2[] = "AVX2", name_avx512[] = "AVX-512";
+#endif
+
+int jaxpriv_widest = 64;
+void jaxpriv_use_at_most(int bytes) { jaxpriv_widest = bytes; }
+/* Whether a set that is compiled is one of this machine, and no wider than is allowed. */
+int jaxpriv_usable(void) {
+#if !defined(__x86_64__) || !defined(ONLY) || ONLY == 16
+  return 1;
+#elif ONLY == 32
+  return HAS_AVX2;
+#else
+  return HAS_AVX512;
+#endif
+}
+const char *jaxpriv_compiled_from(void) { return SOURCE_DIGEST; }
+const char *jaxpriv_instructions(void) { return PICK(name); }
 
 typedef XLA_FFI_Error *Kernel(XLA_FFI_CallFrame *);
 
