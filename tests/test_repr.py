@@ -55,7 +55,25 @@ def test_numbers_print_plainly():
         (lambda: jp.FunnelProblem(JOINT, leakage_budget=0.1), "leakage budget +0.1"),
         (lambda: jp.BottleneckProblem(JOINT, beta=4.0), "multiplier +0.25"),
         (lambda: jp.solve(problem()), "status +optimal"),
+        (lambda: jp.solve(problem()), r"value +0\.\d+ nats\n"),
+        (lambda: jp.solve(problem()), r"leakage +0\.\d+ nats, mutual information I\(S;Y\)\n"),
+        (lambda: jp.solve(problem()), r"distortion +0\.\d+ \(E d\(X,Y\)\)\n"),
+        (lambda: jp.solve(problem(leakage_budget=0.1)), r"lower bound +0\.\d+ \(E d\(X,Y\)\)\n"),
+        (lambda: jp.solve(problem(multiplier=0.5)), r"value +0\.\d+ nats \(leakage and priced E d\(X,Y\)\)\n"),
+        (
+            lambda: jp.solve(
+                problem(budget=0.1, leakage=jp.leakage.by_name("f-information", divergence="total-variation"))
+            ),
+            r"gap +\S+ probability\n",
+        ),
+        (lambda: jp.solve_many([problem(), problem(budget=0.2)])[1], r"value +0\.\d+ nats\n"),
+        (lambda: jp.frontier(problem(), budgets=[0.1, -1.0]).solutions, r"leakage +.* nats, mutual"),
+        (lambda: jp.solve(problem(), solver="accelerated"), r"value +0\.\d+ nats\n"),
+        (lambda: jp.solve(jp.NoiseProblem(JOINT, np.array([0.0, 1.0]), budget=0.2)), r"value +0\.\d+ nats\n"),
         (lambda: jp.solve(jp.FunnelProblem(JOINT, disclosure=0.2)), r"I\(X;Y\) +0.2 nats"),
+        (lambda: jp.solve(jp.FunnelProblem(JOINT, disclosure=0.2)), r"optimum +\S+ to \S+ nats\n"),
+        (lambda: jp.solve(jp.FunnelProblem(JOINT, leakage_budget=0.02)), r"optimum +\S+ to \S+ nats, I\(X;Y\)\n"),
+        (lambda: jp.solve(jp.BottleneckProblem(JOINT, beta=9.0)), r"gap .* nats \(leakage less priced I\(X;Y\)\)\n"),
         (lambda: jp.frontier(problem(), budgets=[-1.0, 0.1]), "budget -1 +infeasible"),
         (lambda: jp.frontier(problem(), budgets=np.linspace(-0.1, 0.3, 9)), "status +[1-3] infeasible, [6-8] optimal"),
         (
@@ -81,15 +99,15 @@ def test_the_lines_of_a_result_are_those_of_its_table(make, line):
 def test_what_is_printed_of_an_interval_holds_it():
     solution = replace(jp.solve(problem()), value=0.12345678, lower_bound=0.12345611, leakage=0.12345678)
     text = str(solution)
-    assert re.search(r"value +0\.123457\n", text)
-    assert re.search(r"lower bound +0\.123456\n", text)
+    assert re.search(r"value +0\.123457 nats\n", text)
+    assert re.search(r"lower bound +0\.123456 nats\n", text)
 
 
 def test_many_solutions_are_a_range_and_few_are_listed():
     solutions = jp.frontier(problem(), budgets=[0.05, 0.1, 0.15, 0.2, 0.25]).solutions
-    assert re.search(r"value +0\.\d+ to 0\.\d+\n", str(solutions))
+    assert re.search(r"value +0\.\d+ to 0\.\d+ nats\n", str(solutions))
     assert "5 optimal" in str(solutions)
-    assert re.search(r"value +0\.\d+, 0\.\d+\n", str(solutions[:2]))
+    assert re.search(r"value +0\.\d+, 0\.\d+ nats\n", str(solutions[:2]))
 
 
 @pytest.mark.parametrize(("transform", "budgets"), [(jax.jit, 0.1), (jax.vmap, np.array([0.1, 0.2]))])

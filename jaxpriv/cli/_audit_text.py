@@ -1,8 +1,8 @@
 """What `jaxpriv audit` prints: tables of measures, what their columns mean, tests and assumptions."""
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import jaxpriv as jp
 from jaxpriv.cli import _output
@@ -11,6 +11,12 @@ from jaxpriv.cli._output import Units
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
+# `lower` or `upper`: a number to so many digits.
+_Rounding: TypeAlias = Callable[[float, int], str]
+# A difference of probabilities below this is rounding.
+_ROUNDING = 1e-12
+# e^x for an x beyond this is no float64.
+_LARGEST_POWER = 709.0
 # What the columns of the table are.
 _MEANING = {
     "stated_gap": "gap as stated: the gap in the file of --solution, not verified",
@@ -24,7 +30,7 @@ def mechanism_text(audit: "jp.statistics.audit.MechanismAudit", units: Units) ->
     rows, tested = audit.rows, audit.conformity
     columns = {"fitted": "sample", "bootstrap": "estimate", "gap": "gap", "stated_gap": "gap as stated"}
     columns = _measured(rows, columns) | {"upper": "population <=", "cap": "cap"}
-    parts: list[object] = [_table(rows, columns, units)]
+    parts: list[object] = [*_gains(rows, audit.confidence), _table(rows, columns, units)]
     utility, per = audit.utility, units.per_nat
     lower = "" if utility.lower is None else f"; population >= {_output.lower(utility.lower * per)} {units}"
     parts.append(f"utility I(X;Y): {_output.lower(utility.fitted * per)} {units} on the sample{lower}")
@@ -71,6 +77,7 @@ def pairs_text(audit: "jp.statistics.audit.PairsAudit", units: Units) -> str:
             f"{estimate.miller_madow * per:.5g} {units}, {interval}"
         )
     return _output.rendered(
+        *_gains(audit.rows, audit.confidence),
         _table(audit.rows, columns, units),
         *_notes(audit.rows, columns),
         line,
@@ -96,6 +103,49 @@ def attributes_text(audit: "jp.statistics.audit.AttributeAudit") -> str:
     rows = ((", ".join(map(str, row.columns)) or "(none)", *_cells(row, columns)) for row in audit.rows)
     table = _output.table_of(rows, [*columns.values()], before=["columns"], after=[])
     return _output.rendered(table, *lines, *_assumptions(audit.assumptions))
+
+
+def _gains(rows: "Sequence[jp.statistics.audit.AuditRow]", confidence: float | None) -> list[str]:
+    """What an adversary gains, in sentences, and which rows say it; none without these rows."""
+    by_label = {_output.measure_label(row): row for row in rows}
+    guess, gain, lift = (by_label.get(label) for label in ("correct-guess", "gain-zero-one, average", "max-lift"))
+    lines = []
+    if guess is not None and gain is not None and guess.fitted is not None and gain.fitted is not None:
+        more = "no more often with it"
+        if gain.fitted > _ROUNDING:
+            more = f"in at most {_percent(guess.fitted, _output.upper)} with it"
+        lines.append(
+            "On this sample the best guess of the private class is right in "
+            f"{_percent(guess.fitted - gain.fitted, _output.lower)} of the cases without the release, and {more}"
+            f"{_bounded(guess, confidence, _percent)} (row correct-guess; the difference is gain-zero-one, average)."
+        )
+    if lift is not None and lift.fitted is not None:
+        lines.append(
+            "After the output that raises a private class most, this class is at most "
+            f"{_times(lift.fitted, _output.upper)} as likely as before{_bounded(lift, confidence, _times)} "
+            "(e to the number of nats in row max-lift)."
+        )
+    return lines
+
+
+def _bounded(
+    row: "jp.statistics.audit.AuditRow",
+    confidence: float | None,
+    shown: Callable[[float, _Rounding], str],
+) -> str:
+    """The bounds of a row for the population as a part of a sentence; empty without any."""
+    ends = {"at least ": (row.lower, _output.lower), "at most ": (row.upper, _output.upper)}
+    parts = [words + shown(value, rounded) for words, (value, rounded) in ends.items() if value is not None]
+    each = "each " if len(parts) > 1 else ""  # the two columns are two statements
+    return f"; in the population this is {' and '.join(parts)}, {each}with confidence {confidence:.6g}" if parts else ""
+
+
+def _percent(share: float, rounded: _Rounding) -> str:
+    return f"{rounded(100 * share, 4)} %"
+
+
+def _times(power: float, rounded: _Rounding) -> str:
+    return f"{rounded(math.exp(power) if power < _LARGEST_POWER else math.inf, 4)} times"
 
 
 def _measured(rows: "Sequence[jp.statistics.audit.AuditRow]", columns: dict[str, str]) -> dict[str, str]:

@@ -29,8 +29,11 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         ),
         "leakage:mechanism": ("MECH.npz", "`mechanism` (X,Y): P(y|x), rows sum to one."),
         "report:design": ("DESIGN.zip", "What `jaxpriv fit` wrote."),
-        "original": ("ORIGINAL", "The table of records."),
-        "compare:released": ("RELEASED", "The table that was released in place of ORIGINAL."),
+        "original": ("ORIGINAL|DESIGN.zip", "The table of records; or one of several designs of one table."),
+        "compare:released": (
+            "RELEASED|DESIGN.zip ...",
+            "The table that was released in place of ORIGINAL; or the other designs.",
+        ),
         "counts:released": ("RELEASED", "A released table."),
         "solve:problem": (
             "PROBLEM.npz|TABLE.csv",
@@ -85,6 +88,10 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "release:design": ("DESIGN.zip", "What `jaxpriv fit` wrote."),
         **{f"verify:{name}": row for name, row in FILES.items()},
         "compare:design": ("DESIGN.zip", "The design: its columns and classes. Or --useful and --bins."),
+        "compare:private": (
+            "AUDIT.zip",
+            "Of designs: the counts and certificate of each, in the order of the designs; repeat the option.",
+        ),
         "counts:design": ("DESIGN.zip", "The public design of the release."),
         "release:private": (
             "AUDIT.zip",

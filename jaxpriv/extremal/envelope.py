@@ -11,10 +11,11 @@ Boxes are split at the threshold of the symbol whose envelope the solution excee
 thresholds, as a box of one point, give mechanisms within the limit.
 """
 
+import functools
 import heapq
 import itertools
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.envelope import mass_of
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.solution import SearchResult
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # Shares of a release that ignores the data, the least of which brings the measured envelope within the limit.
 _MIXTURES = (0.0, *(10.0**power for power in range(-14, -3)))
@@ -130,43 +134,61 @@ class _ThresholdPrograms:
         """P(x|s)."""
         return self.joint / self.joint.sum(axis=1, keepdims=True)
 
+    @functools.cached_property
+    def rows(self) -> "tuple[csr_array, csr_array, csr_array]":
+        """Inequalities without the ends of a box, what is multiplied by those, and equations."""
+        from scipy.sparse import block_array, csr_array, eye_array, kron, vstack
+
+        private, (inputs, outputs) = len(self.joint), self.cost.shape
+        eye, cells, each = eye_array(outputs), eye_array(private * outputs), eye_array(private)
+        ones, mass = np.ones((1, outputs)), self.joint.sum(axis=0)
+        sums = kron(each, ones)
+        above = block_array(
+            [
+                [kron(self.given, eye), -cells, -cells, None, None],
+                [None, cells, None, None, None],
+                [None, -cells, None, None, None],
+                [None, None, sums, self.delta * each, -each],
+            ]
+        )
+        moving = vstack(
+            [
+                csr_array((private * outputs, inputs * outputs)),
+                kron(np.outer(np.repeat([-1.0, 1.0], private), mass), eye),
+                csr_array((private, inputs * outputs)),
+            ],
+            format="csr",
+        )
+        moving.resize(above.shape)
+        sums_to = block_array(
+            [
+                [kron(eye_array(inputs), ones), None, None, None, None],
+                [None, sums, csr_array((private, private * outputs)), -each, csr_array((private, private))],
+            ]
+        )
+        return csr_array(above), csr_array(moving), csr_array(sums_to)
+
     def solved(self, low: np.ndarray, high: np.ndarray) -> tuple[float, np.ndarray]:
         """(a lower bound on E d, the mechanism of the relaxation) for thresholds in [low, high].
 
         By weak duality for whatever the solver returns as duals: every variable has a finite range.
         """
         from scipy.optimize import linprog  # costs a third of a second: imported where needed
-        from scipy.sparse import block_array, csr_array, eye_array, kron
+        from scipy.sparse import diags_array
 
         private, (inputs, outputs) = len(self.joint), self.cost.shape
-        eye, cells, each = eye_array(outputs), eye_array(private * outputs), eye_array(private)
-        ones, top = np.ones((1, outputs)), np.exp(self.eps)
-        mass = self.joint.sum(axis=0)
-        sums = kron(each, ones)
-        above = block_array(
-            [
-                [kron(self.given, eye), -cells, -cells, None, None],
-                [kron(-np.outer(high, mass), eye), cells, None, None, None],
-                [kron(np.outer(low, mass), eye), -cells, None, None, None],
-                [None, None, sums, self.delta * each, -each],
-            ],
-            format="csr",
-        )
+        top = np.exp(self.eps)
+        above, moving, sums_to = self.rows
+        ends = np.repeat(np.concatenate([np.zeros(private), high, low]), outputs)
+        above = above + diags_array(np.append(ends, np.zeros(private))) @ moving
         right = np.append(np.zeros(3 * private * outputs), np.full(private, self.delta * top))
-        sums_to = block_array(
-            [
-                [kron(eye_array(inputs), ones), None, None, None, None],
-                [None, sums, csr_array((private, private * outputs)), -each, csr_array((private, private))],
-            ],
-            format="csr",
-        )
         sides = np.append(np.ones(inputs), np.zeros(private))
         size = inputs * outputs + 2 * private * (outputs + 1)
         least, most, objective = np.zeros(size), np.ones(size), np.zeros(size)
         free = slice(inputs * outputs, inputs * outputs + private * outputs)
         most[free] = np.repeat(high, outputs)
-        ends = slice(-2 * private, -private)
-        least[ends], most[ends] = low, high
+        thresholds = slice(-2 * private, -private)
+        least[thresholds], most[thresholds] = low, high
         objective[: inputs * outputs] = self.cost.ravel()
         objective[-private:] = _PRICE * np.ptp(self.cost, axis=1).sum()
         result = linprog(objective, above, right, sums_to, sides, np.column_stack([least, most]), method="highs")

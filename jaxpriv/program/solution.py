@@ -180,6 +180,7 @@ class Solution(AbstractSolution):
         notes: what `auto` and the solvers for large alphabets did on the way, in order.
         stopped: why the solve ended before its goal: 0 it did not, 1 the time limit, 2 an interrupt (as an integer,
             so that it batches). The status is then `best_known`, unless what was there met the tolerance.
+        units: what the numbers of value and leakage mean, in words, for print: their units and the name of the measure.
         least_leakage: of a `LexicographicProblem` the solution of its first step; None elsewhere. All else is of the
             second, whose objective is E d, but the status: it is that of the first step where that is not `optimal`.
     """
@@ -199,6 +200,7 @@ class Solution(AbstractSolution):
     seconds: dict[str, float] | None = field(metadata={"static": True}, default=None)
     notes: tuple[str, ...] = field(metadata={"static": True}, default=())
     stopped: Result = 0
+    units: tuple[str, str] = field(metadata={"static": True}, default=("", ""))
     least_leakage: "Solution | None" = None
 
     def __repr__(self) -> str:
@@ -209,13 +211,14 @@ class Solution(AbstractSolution):
         return summary(self).replace("Solution(", f"Solution({head},", 1)
 
     def _shown(self) -> dict[str, str]:
+        value, leakage = (f" {words}".rstrip() for words in self.units)
         return {
             "status": numbers(self.code) if is_traced(self.code) else tally(self.status),
-            "value": numbers(self.value),
-            "lower bound": numbers(self.lower_bound, lower),
-            "gap": numbers(self.gap, width),
-            "leakage": numbers(self.leakage),
-            "distortion": numbers(self.distortion, nearest),
+            "value": numbers(self.value) + value,
+            "lower bound": numbers(self.lower_bound, lower) + value,
+            "gap": numbers(self.gap, width) + value,
+            "leakage": numbers(self.leakage) + leakage,
+            "distortion": f"{numbers(self.distortion, nearest)} (E d(X,Y))",
             "mechanism": sizes(X=self.mechanism.shape[-2], Y=self.mechanism.shape[-1]),
             "solver": self.solver,
             "steps": numbers(self.steps, nearest),

@@ -53,7 +53,7 @@ def _infinite(
     joints: Arr, measures: Sequence[AbstractLeakage], mechanism: np.ndarray
 ) -> Iterator[tuple[np.ndarray, AbstractLeakage]]:
     """The joints and measures whose value is infinite."""
-    for joint in joints:
+    for joint in np.asarray(joints):
         for measure, value in zip(measures, exact_values(tuple(measures), joint, mechanism), strict=True):
             if math.isinf(value):
                 yield joint, measure

@@ -139,5 +139,6 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
         solver=_NAME,
         seconds={"compile": 0.0, "solve": time.perf_counter() - begun},
         stopped=np.int32(clock.stop),
+        units=problem.units,
     )
     return within_limits(solution, certificate.violation)

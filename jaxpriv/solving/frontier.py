@@ -232,7 +232,10 @@ def frontier_within(problem: object, sweeps: Mapping[str, ArrayLike | None], req
             solutions = [with_next_method(*pair, request) for pair in zip(asked, solutions, strict=True)]
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     # Static fields must agree before stacking: some points name another "solver", and what it went on from.
-    solutions = [dataclasses.replace(solution, solver=label, seconds=seconds, notes=()) for solution in solutions]
+    solutions = [
+        dataclasses.replace(solution, solver=label, seconds=seconds, notes=(), units=problem.units)
+        for solution in solutions
+    ]
     curve = jax.tree.map(lambda *leaves: np.stack(leaves), *solutions)
     targets = points[:, 0] if points.ndim == 2 and points.shape[1] == 1 else points
     return Frontier(name, targets, curve, problem)

@@ -153,6 +153,7 @@ class _Running:
                     solver=self.kind.name,
                     seconds=seconds,
                     stopped=_COMPLETE,
+                    units=self.problems[places[j]].units,
                     **{name: part[j] for name, part in parts.items()},
                 )
         return results

@@ -605,6 +605,7 @@ class Stages:
             solver=answer.solver,
             seconds={"compile": self.compiling, "solve": time.perf_counter() - self.begun - self.compiling},
             stopped=np.int32(stop),
+            units=self.problem.units,
         )
         return within_limits(solution, answer.violation)
 

@@ -101,7 +101,7 @@ def solve_streamed(
             if task.checkpoint is not None and dense.status == "optimal":
                 task.checkpoint.remove()
             return dataclasses.replace(dense, notes=tuple(task.said))
-    return _solution(program, result, task)
+    return dataclasses.replace(_solution(program, result, task), units=problem.units)
 
 
 def _check_order(certificate: Certificate) -> None:

@@ -332,6 +332,7 @@ def solve_traced(
         code=jnp.where(proved, Status.OPTIMAL.value, Status.NOT_CERTIFIED.value),
         steps=result.steps,
         solver=name,
+        units=problem.units,
     )
     # What stands in the place of a mechanism that is none is a constant: without this its derivative would be 0.
     return where_proved(within_limits(solution, result.violation), proved)

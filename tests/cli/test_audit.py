@@ -1,7 +1,10 @@
 """`jaxpriv audit`: the four numbers, black boxes, files, and what is refused."""
 
+import re
+
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from tests.cli.conftest import JOINT, answered, mistaken, printed, refused, run
 from tests.release.conftest import write
@@ -37,6 +40,34 @@ def test_a_mechanism(files, save):
     line = next(line for line in text.splitlines() if "mutual-information" in line)
     assert float(line.split()[1]) == pytest.approx(one["fitted"] / np.log(2), rel=1e-3)
     assert len(line.split()) == 6  # no column for a gap that nobody has certified
+
+
+def test_what_an_adversary_gains_stands_first(files, problem):
+    """In words, and as what the counts say by NumPy; bounds are those of the rows."""
+    line = "audit mechanism.npz --counts counts.npz --bootstrap 0"
+    record, text = answered(line), " ".join(printed(line).split())
+    joint = COUNTS / COUNTS.sum()
+    released = joint @ MECHANISM
+    lift = (released / released.sum(axis=0) / released.sum(axis=1)[:, None]).max()
+    guess, worst = measure(record, "correct-guess")["upper"], measure(record, "max-lift")["upper"]
+    shares = [100 * joint.sum(axis=1).max(), 100 * released.max(axis=0).sum(), 100 * guess, 95]
+    pattern = r"right in (\S+) % of .* without .* at most (\S+) % with .* at most (\S+) %, with confidence 0.(\d+) "
+    (first,) = re.findall(pattern, text)
+    assert_allclose([float(number) for number in first], shares, rtol=1e-3)
+    (second,) = re.findall(r"at most (\S+) times as likely .* at most (\S+) times", text)
+    assert_allclose([float(number) for number in second], np.exp([np.log(lift), worst]), rtol=1e-3)
+    assert float(first[0]) <= shares[0]
+    assert float(first[1]) >= shares[1]
+    assert "On this sample" not in printed(line, "--measures mutual-information")
+    with_joint = " ".join(printed("audit mechanism.npz --joint problem.npz").split())
+    assert "% with it (row correct-guess" in with_joint
+
+
+def test_a_release_without_use_for_a_guess_says_so(save):
+    save("pairs.npz", counts=np.array([[60, 40], [25, 25]]))
+    text = " ".join(printed("audit --pairs pairs.npz --permutations 9 --bootstrap 0").split())
+    assert "is right in 66.66 % of the cases without the release, and no more often with it; in the population" in text
+    assert "%, each with confidence 0.95 (row correct-guess" in text
 
 
 def test_the_result_is_for_its_owner(files, tmp_path):

@@ -41,6 +41,23 @@ def test_without_a_design(files):
     assert column["labels"] == ["[0, 1)", "[1, 2]"]
 
 
+def test_two_designs(files):
+    columns = "--private income --useful age --useful town"
+    for name, budget in (("one", 0.05), ("other", 0.3)):
+        printed(f"fit people.csv {columns} --budget {budget} --out {name}.zip --private-out {name}-audit.zip")
+    line = "compare one.zip other.zip --private one-audit.zip --private other-audit.zip"
+    record, text = answered(line), printed(line)
+    assert [design["asked"]["target"] for design in record["designs"].values()] == ["0.05", "0.3"]
+    right = [100 * float(design["correct_guess"]["upper"]) for design in record["designs"].values()]
+    (shown,) = re.findall(r"best guess right at most +([\d.]+) % +([\d.]+) %", text)
+    assert all(0 <= float(rounded) - exact < 0.01 for rounded, exact in zip(shown, right, strict=True))
+    assert "other.zip is safer than one.zip for every average measure" in " ".join(text.split())
+    mistaken("compare one.zip other.zip --private one-audit.zip", "--private: give the file of each design")
+    mistaken(f"{line} --target income", "--target is about two tables")
+    mistaken("compare people.csv released.csv --useful age --private one-audit.zip", "--private is about designs")
+    mistaken("compare people.csv released.csv released.csv --useful age", "give one RELEASED table")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -60,15 +60,20 @@ def lagrangian_of(conditional, prices, lam):
     return Lagrangian(Entropy(len(conditional)), np.ascontiguousarray(conditional.T), prices, lam)
 
 
+@functools.cache
+def minimised(seed):
+    """An instance, and its best posterior."""
+    found = instance(seed, 2 + seed % 5, 4 + seed, shape=(0.3, 1.0)[seed % 2], zeros=0.2 * (seed % 3))
+    conditional, prices, lam = found
+    priced = BoxFunnelPricer(conditional, tolerance=1e-10).price(prices, lam, 1)
+    return found, settled(priced.posteriors[0], conditional, prices, lam)
+
+
 @pytest.mark.parametrize("step", [stepped, boxes._stepped], ids=["numpy", "kernel"])
 @pytest.mark.parametrize("seed", range(12))
 def test_boxes_about_a_minimiser_keep_it(seed, step):
     """Any box that holds a global minimiser still holds it after a step at a level of its value or more."""
-    conditional, prices, lam = instance(
-        seed, 2 + seed % 5, 4 + seed, shape=(0.3, 1.0)[seed % 2], zeros=0.2 * (seed % 3)
-    )
-    priced = BoxFunnelPricer(conditional, tolerance=1e-10).price(prices, lam, 1)
-    best = settled(priced.posteriors[0], conditional, prices, lam)
+    (conditional, prices, lam), best = minimised(seed)
     least = float(psi(best[None], conditional, lam, prices)[0])
     rng = np.random.default_rng(seed)
     rows = rows_about(np.repeat(best[None], 60, axis=0), len(conditional), rng, margin=1e-6)

@@ -1,5 +1,8 @@
 """All measures in one compiled function, and random instances of one shape with every kind of zero."""
 
+import functools
+import operator
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -82,25 +85,29 @@ def interior():
 
 @pytest.fixture(scope="session")
 def stack_of(measures):
-    """(joint, mechanism) -> {name: value}, of every order for the families "sibson" and "arimoto"."""
+    """`stack_of(each)`: (joint, mechanism) -> {name: each(measure)(joint, mechanism)}, of every order for "sibson" and
+    "arimoto".
+    """
 
-    def stack(joint, mechanism):
+    def stacked(each, joint, mechanism):
         values = {}
         for name, measure in measures.items():
-            if name in ("sibson", "arimoto"):
-                by_order = eqx.filter_vmap(lambda m: m(joint, mechanism))(measure)
-                values |= {f"{name} {order}": by_order[i] for i, order in enumerate(ORDERS)}
+            if name in FAMILIES:
+                by_order = eqx.filter_vmap(lambda m: each(m)(joint, mechanism))(measure)
+                values |= {
+                    f"{name} {order}": jax.tree.map(operator.itemgetter(i), by_order) for i, order in enumerate(ORDERS)
+                }
             else:
-                values[name] = measure(joint, mechanism)
+                values[name] = each(measure)(joint, mechanism)
         return values
 
-    return stack
+    return lambda each: functools.partial(stacked, each)
 
 
 @pytest.fixture(scope="session")
 def values_of(stack_of):
     """(joints, mechanisms), batched -> {name: values}; compiled once for each shape."""
-    compiled = jax.jit(jax.vmap(stack_of))
+    compiled = jax.jit(jax.vmap(stack_of(lambda measure: measure)))
     return lambda joints, mechanisms: {k: np.asarray(v) for k, v in compiled(joints, mechanisms).items()}
 
 

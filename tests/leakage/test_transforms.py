@@ -17,14 +17,14 @@ def pair(interior):
 
 def test_vmap_over_the_joint_alone(instances):
     joints, mechanisms = instances(3)
-    values = jax.vmap(lk.MaxInformation(), in_axes=(0, None))(joints, mechanisms[0])
+    values = np.asarray(jax.jit(jax.vmap(lk.MaxInformation(), in_axes=(0, None)))(joints, mechanisms[0]))
     for joint, value in zip(joints, values, strict=True):
         assert_allclose(value, lk.MaxInformation()(joint, mechanisms[0]), rtol=1e-13)
 
 
 def test_vmap_over_the_parameter(pair):
     gammas = np.array([1.0, 1.2, 1.7])
-    values = jax.vmap(lambda g: lk.FInformation(lk.EGamma(g))(*pair))(gammas)
+    values = np.asarray(jax.jit(jax.vmap(lambda g: lk.FInformation(lk.EGamma(g))(*pair)))(gammas))
     for gamma, value in zip(gammas, values, strict=True):
         assert_allclose(value, lk.FInformation(lk.EGamma(gamma))(*pair), rtol=1e-13)
     assert float(values[0]) == pytest.approx(float(lk.FInformation(lk.TotalVariation())(*pair)), abs=1e-15)
@@ -51,7 +51,7 @@ def test_float32(stack_of, values_of, instances):
     # Instances whose masses are ordinary in float32; near-constant ones need more digits than it has.
     keep = np.array([i for i in range(28) if i % 8 != 7 and i % 7 not in (4, 5)])
     single = [a.astype(np.float32) for a in (joints, mechanisms)]
-    got = jax.jit(jax.vmap(stack_of))(*single)
+    got = jax.jit(jax.vmap(stack_of(lambda measure: measure)))(*single)
     want = values_of(*(a.astype(np.float64) for a in single))
     for name, values in got.items():
         assert values.dtype == jnp.float32, name

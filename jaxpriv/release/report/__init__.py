@@ -2,6 +2,7 @@
 
 page = report(mechanism, evidence)                                            # HTML
 lost = compare("people.csv", "released.csv", mechanism=mechanism, order=order)
+which = compare_designs({"small": (mechanism, evidence), "large": (other_mechanism, other_evidence)})
 """
 
 from typing import TYPE_CHECKING
@@ -15,6 +16,11 @@ if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
         PairChange as PairChange,
         Prediction as Prediction,
         compare as compare,
+    )
+    from jaxpriv.release.report.designs import (
+        ComparedDesign as ComparedDesign,
+        DesignComparison as DesignComparison,
+        compare_designs as compare_designs,
     )
     from jaxpriv.release.report.page import report as report
 else:
