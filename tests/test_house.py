@@ -7,16 +7,22 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import jaxpriv as jp
 
 LIBRARY = Path(__file__).resolve().parent.parent / "jaxpriv"
-TREES = {path.relative_to(LIBRARY): ast.parse(path.read_text()) for path in sorted(LIBRARY.rglob("*.py"))}
 
 
-def test_no_class_name_stands_for_two_things():
+@pytest.fixture(scope="module")
+def trees():
+    """By the path of a file; not held while other files are tested, nor made by those who do not test this one."""
+    return {path.relative_to(LIBRARY): ast.parse(path.read_text()) for path in sorted(LIBRARY.rglob("*.py"))}
+
+
+def test_no_class_name_stands_for_two_things(trees):
     homes = defaultdict(list)
-    for path, tree in TREES.items():
+    for path, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 homes[node.name].append(str(path))
@@ -40,10 +46,10 @@ SAYS_ENOUGH = {
 }
 
 
-def test_local_names_say_what_a_thing_is():
+def test_local_names_say_what_a_thing_is(trees):
     vague = {"found", "one", "own", "known", "kept"}
     used = set()
-    for path, tree in TREES.items():
+    for path, tree in trees.items():
         for scope in ast.walk(tree):
             if isinstance(scope, ast.arg):
                 used.add((path.as_posix(), scope.arg))
@@ -52,10 +58,10 @@ def test_local_names_say_what_a_thing_is():
     assert {(path, name) for path, name in used if name in vague} == SAYS_ENOUGH
 
 
-def test_a_numeric_constant_says_where_it_is_from():
+def test_a_numeric_constant_says_where_it_is_from(trees):
     """A comment on its lines or right above gives the derivation, the source or the consequence of a choice."""
     bare = []
-    for path, tree in TREES.items():
+    for path, tree in trees.items():
         lines = (LIBRARY / path).read_text().splitlines()
         for node in tree.body:
             if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None or node.end_lineno is None:
@@ -71,7 +77,7 @@ def test_a_numeric_constant_says_where_it_is_from():
     assert bare == []
 
 
-def test_the_files_of_one_solve_are_those_of_the_page():
+def test_the_files_of_one_solve_are_those_of_the_page(trees):
     """docs/explanation/one-solve.md names at most ten files: a solve passes each, and runs what is named."""
     page = (LIBRARY.parent / "docs" / "explanation" / "one-solve.md").read_text()
     named = {
@@ -94,7 +100,7 @@ def test_the_files_of_one_solve_are_those_of_the_page():
         sys.setprofile(None)
     for path, names in named.items():
         defined = {
-            node.name for node in ast.walk(TREES[Path(path)]) if isinstance(node, ast.ClassDef | ast.FunctionDef)
+            node.name for node in ast.walk(trees[Path(path)]) if isinstance(node, ast.ClassDef | ast.FunctionDef)
         }
         assert set(names) <= defined, path
         assert run[path], f"{path} is not part of a solve"

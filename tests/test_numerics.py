@@ -37,10 +37,10 @@ def test_quotients_keep_every_digit():
         t = 1.0 + z
         expected = exact(lambda t: t * t.ln() - t + 1, t)
         assert float(excess(t)) == pytest.approx(expected, rel=1e-12, abs=0)
-    for function in (expm1_quotient, log1p_quotient):
-        assert float(function(jnp.array(0.0))) == 1.0
-    assert float(jax.grad(expm1_quotient)(0.0)) == pytest.approx(1 / 2, rel=1e-15)
-    assert float(jax.grad(log1p_quotient)(0.0)) == pytest.approx(-1 / 2, rel=1e-15)
+    for function in (expm1, log1p):
+        assert float(function(0.0)) == 1.0
+    assert float(jax.jit(jax.grad(expm1_quotient))(0.0)) == pytest.approx(1 / 2, rel=1e-15)
+    assert float(jax.jit(jax.grad(log1p_quotient))(0.0)) == pytest.approx(-1 / 2, rel=1e-15)
 
 
 def test_values_and_gradients_at_zero():
@@ -61,7 +61,7 @@ def test_division_has_a_gradient_at_tiny_masses():
 
 
 def test_exponential_mean_of_every_rate():
-    x, m = jnp.array([0.3, -1.0, 2.0, 50.0]), jnp.array([0.2, 0.5, 0.3, 0.0])
+    x, m = np.array([0.3, -1.0, 2.0, 50.0]), np.array([0.2, 0.5, 0.3, 0.0])
     mean = jax.jit(jax.vmap(lambda r: exponential_mean(x, m, r)))
     rates = np.array([-np.inf, -1e300, -5.0, -1e-9, 0.0, 1e-9, 5.0, 1e300, np.inf])
     values = np.asarray(mean(rates))
@@ -75,4 +75,4 @@ def test_exponential_mean_of_every_rate():
     assert_allclose(values[3:6], average + rates[3:6] * variance / 2, rtol=1e-15)
     slope = jax.jit(jax.grad(lambda r: exponential_mean(x, m, r)))
     assert float(slope(0.0)) == pytest.approx(variance / 2, rel=1e-14)
-    assert float(exponential_mean(x, jnp.zeros(4), jnp.array(1.0))) == 0.0
+    assert float(jax.jit(exponential_mean)(x, np.zeros(4), 1.0)) == 0.0

@@ -47,7 +47,7 @@ def test_mutual_information():
     # Three entropies would return rounding here; the digits are kept.
     slight = np.array([[0.25 + 1e-9, 0.25 - 1e-9], [0.25 - 1e-9, 0.25 + 1e-9]])
     assert float(probability.mutual_information(slight)) == pytest.approx(8e-18, rel=1e-6)
-    gradient = jax.grad(lambda joint: probability.mutual_information(joint))(JOINT)
+    gradient = jax.jit(jax.grad(probability.mutual_information))(JOINT)
     assert np.isfinite(gradient).all()
 
 

@@ -17,14 +17,14 @@ def pair(interior):
 
 def test_vmap_over_the_joint_alone(instances):
     joints, mechanisms = instances(3)
-    values = jax.vmap(lk.MaxInformation(), in_axes=(0, None))(joints, mechanisms[0])
+    values = np.asarray(jax.jit(jax.vmap(lk.MaxInformation(), in_axes=(0, None)))(joints, mechanisms[0]))
     for joint, value in zip(joints, values, strict=True):
         assert_allclose(value, lk.MaxInformation()(joint, mechanisms[0]), rtol=1e-13)
 
 
 def test_vmap_over_the_parameter(pair):
     gammas = np.array([1.0, 1.2, 1.7])
-    values = jax.vmap(lambda g: lk.FInformation(lk.EGamma(g))(*pair))(gammas)
+    values = np.asarray(jax.jit(jax.vmap(lambda g: lk.FInformation(lk.EGamma(g))(*pair)))(gammas))
     for gamma, value in zip(gammas, values, strict=True):
         assert_allclose(value, lk.FInformation(lk.EGamma(gamma))(*pair), rtol=1e-13)
     assert float(values[0]) == pytest.approx(float(lk.FInformation(lk.TotalVariation())(*pair)), abs=1e-15)

@@ -207,6 +207,7 @@ MISTAKES = {
     "a class": (lambda: _ask(leakage=jp.leakage.MaximalLeakage), r"leakage=MaximalLeakage\(\)"),
     "a class with an order": (lambda: _ask(leakage=jp.leakage.Sibson), r"leakage=Sibson\(order\)"),
     "a name": (lambda: _ask(leakage="sibson"), r"Sibson\(2\.0\)"),
+    "a divergence": (lambda: _ask(leakage=jp.leakage.TotalVariation()), r"it is FInformation\(TotalVariation\(\)\)"),
     "a limit without a list": (lambda: _ask(limits=(jp.leakage.MaxLift(), 0.1)), r"limits=\[\(measure, value\)\]"),
     "a class in a limit": (lambda: _ask(limits=[(jp.leakage.MaxLift, 0.1)]), r"MaxLift\(\)"),
     "a function": (lambda: jp.DistortionProblem(_SKEW, lambda x, y: x != y, budget=0.1), "from_function"),

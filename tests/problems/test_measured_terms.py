@@ -117,7 +117,7 @@ def test_symbols_that_say_the_same_are_merged_and_others_are_not():
     joint = np.array([[0.1, 0.1, 0.0, 0.0], [0.2, 0.2, 0.0, 0.0], [0.0, 0.0, 0.3, 0.0], [0.0, 0.0, 0.0, 0.1]])
     merged = {"kl": 3, "sibson-2": 3, "maximal-leakage": 3, "max-information": 3, "correct-guess": 4, "hellinger": 4}
     for name, rows in merged.items():
-        found = jp.solve(problem_of(MEASURES[name], joint, leakage_budget=0.9), max_steps=1)
+        found = jp.solve(problem_of(MEASURES[name], joint, leakage_budget=0.9), "interior-point", max_steps=1)
         assert found.scores.shape == (1, N, rows), name
     twins = np.array([[0.5, 0.5, 0, 0], [1e-17, 0.0, 0, 0], [0.0, 1e-17, 0, 0]])
     problem = problem_of(lk.MaximalLeakage(), twins, budget=9.0)

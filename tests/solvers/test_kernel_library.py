@@ -177,11 +177,12 @@ def test_a_library_of_another_source_is_left_alone(absence, tmp_path):
 
 
 @kernels
-def test_kernels_of_other_instructions_are_left_alone(absence):
+def test_kernels_of_other_instructions_are_left_alone(absence, monkeypatch):
     library = ctypes.CDLL(str(native.LIBRARY))
     names = [*native._TARGETS, "jaxpriv_compiled_from", "jaxpriv_use_at_most"]
     other = SimpleNamespace(jaxpriv_usable=lambda: 0, **{name: getattr(library, name) for name in names})
     assert "other instructions" in absence(ctypes=SimpleNamespace(CDLL=lambda path: other, c_char_p=ctypes.c_char_p))
+    monkeypatch.setenv("JAXPRIV_COMPILE", "never")
     assert jp.solve(problem(), "interior-point").status == "optimal"
 
 
