@@ -90,6 +90,8 @@ def write_together(
     new: list[tuple[Path, Path]] = []  # targets that did not, and do now if their temporary file is gone
     try:
         for path, content in contents.items():
+            if not isinstance(path, (str, os.PathLike)):
+                raise InputError(f"a file is named by a text or a path, not by {type(path).__name__}")
             target = Path(os.path.realpath(path))
             if target.exists() and not target.is_file():
                 raise InputError(f"{path} exists and is not a regular file; name another output")

@@ -232,3 +232,15 @@ def test_targets_out_of_reach_say_what_is_in_reach():
     entropy = -(masses * np.log(masses)).sum()
     with raised(jp.InfeasibleError, f"{entropy:.6g} nats".replace(".", r"\.")):
         jp.FunnelProblem(_SKEW, disclosure=2.0)
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ({"leakage_budget": 800.0, "leakage": jp.leakage.RenyiDivergence(0, 1, 2.0)}, "^leakage_budget 800 on Renyi"),
+        ({"budget": 0.5, "limits": [(jp.leakage.RenyiDivergence(0, 1, 50.0), 100.0)]}, r"^limits\[0\] 100 on Renyi"),
+    ],
+)
+def test_a_limit_whose_sum_overflows_is_refused_by_name(form, message):
+    """SciPy refused its own argument, or an interval from -inf was all that was said."""
+    assert_refused(message, jp.solve, jp.DistortionProblem(JOINT, TABLE, **form))
