@@ -127,6 +127,18 @@ def test_cutting_planes_agree_with_newtons_method(name):
     assert_certified(problem, found)
 
 
+@pytest.mark.parametrize(("seconds", "solver"), [(0.8, "interior-point"), (None, "linear-program")])
+def test_highs_is_next_where_it_has_the_time(seconds, solver):
+    """It takes at least 1.03 s for 8 x 128 symbols, and would not end in time."""
+    problem = jp.DistortionProblem(
+        drawn_joint(3, 8, 128), distances(128), budget=0.3, leakage=lk.FInformation(lk.TotalVariation())
+    )
+    first = jp.solve(problem, "interior-point", max_steps=5)
+    assert first.gap > 1e-3
+    found = with_next_method(problem, first, Request(Clock(seconds), Goal(1e-6)))
+    assert (found.solver, found.status) == (solver, "not_certified" if seconds else "optimal")
+
+
 def test_no_message_advises_the_method_that_ended():
     problem = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
     assert "interior-point" not in jp.solve(problem, max_steps=2).message

@@ -189,6 +189,23 @@ def test_several_files_are_written_all_or_none(tmp_path, monkeypatch, step, hard
     assert {path.read_bytes() for path in contents} == {b"new"}
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_interrupt_between_two_renames_leaves_no_new_file(tmp_path, monkeypatch, number):
+    """The file that had just taken its name stayed: a receipt without what it is about."""
+    real, calls = os.replace, []
+
+    def replace(*names):
+        real(*names)
+        calls.append(names)
+        if len(calls) == number:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        files.write_together({tmp_path / "first": b"1", tmp_path / "second": b"2"})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_read_only_folder_is_named(tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root may write everywhere")

@@ -279,3 +279,12 @@ def test_band_of_a_worst_outcome_lies_below_the_steps(measure):
     assert (upper <= curve.value[[0, 0, 1]]).all()
     assert upper[2] < curve.value[1] - 1e-3
     assert_allclose(curve.band([0.02, 0.1, 0.2])[1], curve.value, atol=1e-10)
+
+
+@pytest.mark.parametrize("measure", [lk.MutualInformation(), lk.MaxLift()], ids=repr)
+def test_a_point_out_of_reach_of_a_limit_without_slack_is_marked_as_any_other(measure):
+    """It ended the whole curve, although nothing was to be raised."""
+    problem = jp.DistortionProblem(drawn_joint(1, 2, 3), 1 - np.eye(3), budget=0.5, limits=[(measure, 0.0)])
+    assert jp.frontier(problem, budgets=[0.01, 0.9]).solutions.status.tolist() == ["infeasible", "optimal"]
+    with raised(jp.InfeasibleError, "contradict each other"):
+        jp.frontier(problem, budgets=[0.01, 0.9], throw=True)

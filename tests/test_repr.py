@@ -71,6 +71,9 @@ def test_numbers_print_plainly():
         (lambda: jp.solve(problem(), solver="accelerated"), r"value +0\.\d+ nats\n"),
         (lambda: jp.solve(jp.NoiseProblem(JOINT, np.array([0.0, 1.0]), budget=0.2)), r"value +0\.\d+ nats\n"),
         (lambda: jp.solve(jp.FunnelProblem(JOINT, disclosure=0.2)), r"I\(X;Y\) +0.2 nats"),
+        (lambda: jp.solve(jp.FunnelProblem(JOINT, disclosure=0.2)), r"optimum +\S+ to \S+ nats\n"),
+        (lambda: jp.solve(jp.FunnelProblem(JOINT, leakage_budget=0.02)), r"optimum +\S+ to \S+ nats, I\(X;Y\)\n"),
+        (lambda: jp.solve(jp.BottleneckProblem(JOINT, beta=9.0)), r"gap .* nats \(leakage less priced I\(X;Y\)\)\n"),
         (lambda: jp.frontier(problem(), budgets=[-1.0, 0.1]), "budget -1 +infeasible"),
         (lambda: jp.frontier(problem(), budgets=np.linspace(-0.1, 0.3, 9)), "status +[1-3] infeasible, [6-8] optimal"),
         (

@@ -90,6 +90,8 @@ def test_a_search_over_budgets_in_a_pipeline(frame):
         ({"private": "income", "budget": -1.0}, "budget"),
         ({"private": "income", "unseen": "drop"}, "unseen"),
         ({"private": "income", "rules": {"absent": None}}, "absent"),
+        ({"private": "income", "rules": 3}, "rules must be a mapping"),
+        ({"private": 3.5}, "private must be a sequence"),
     ],
 )
 def test_bad_parameters_are_refused_by_fit(frame, parameters, words):

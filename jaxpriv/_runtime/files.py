@@ -87,9 +87,11 @@ def write_together(
     """
     staged: list[tuple[str, Path, Path]] = []
     old: list[tuple[Path, Path]] = []  # targets that existed, with another name of what stood there
-    new: list[Path] = []  # targets that did not, and do now
+    new: list[tuple[Path, Path]] = []  # targets that did not, and do now if their temporary file is gone
     try:
         for path, content in contents.items():
+            if not isinstance(path, (str, os.PathLike)):
+                raise InputError(f"a file is named by a text or a path, not by {type(path).__name__}")
             target = Path(os.path.realpath(path))
             if target.exists() and not target.is_file():
                 raise InputError(f"{path} exists and is not a regular file; name another output")
@@ -101,8 +103,8 @@ def write_together(
         for name, target, temporary in staged:
             with _refusals(name):
                 if not target.exists():
+                    new.append((target, temporary))
                     os.replace(temporary, target)
-                    new.append(target)
                     continue
                 if len(staged) > 1:
                     old.append((target, _beside(target)))
@@ -113,7 +115,8 @@ def write_together(
             with contextlib.suppress(OSError):  # if this fails too the old file is left under its second name
                 os.replace(second_name, target)
                 second_name.unlink(missing_ok=True)  # two names of one file: such a rename does nothing
-        for path in [*new, *(temporary for _, _, temporary in staged)]:
+        made = [target for target, temporary in new if not temporary.exists()]
+        for path in [*made, *(temporary for _, _, temporary in staged)]:
             with contextlib.suppress(OSError):
                 path.unlink()
         raise

@@ -115,9 +115,10 @@ def _gains(rows: "Sequence[jp.statistics.audit.AuditRow]", confidence: float | N
         if gain.fitted > _ROUNDING:
             more = f"in at most {_percent(guess.fitted, _output.upper)} with it"
         lines.append(
-            "On this sample the best guess of the private class is right in "
-            f"{_percent(guess.fitted - gain.fitted, _output.lower)} of the cases without the release, and {more}"
-            f"{_bounded(guess, confidence, _percent)} (row correct-guess; the difference is gain-zero-one, average)."
+            f"{'Under this joint' if confidence is None else 'On this sample'} the best guess of the private class is "
+            f"right in {_percent(guess.fitted - gain.fitted, _output.lower)} of the cases without the release, and "
+            f"{more}{_bounded(guess, confidence, _percent)} (row correct-guess; the difference is gain-zero-one, "
+            "average)."
         )
     if lift is not None and lift.fitted is not None:
         lines.append(

@@ -77,7 +77,8 @@ def _text(advice: "jp.release.Advice", command: str, measure: FormOptions, units
         f"a guess of the private class is right in {_output.lower_fixed(100 * advice.correct_guess, 2)} % of these "
         "records without a release",
         "",
-        f"Designs: the mean distortion, the records in which a column is changed, {measure.leakage}",
+        "Each line is a design: its budget is the mean distortion, and each column is changed in this share of the "
+        "records",
     ]
     scale, unit = units.of(advice.frontier.problem.leakage.unit)
 
@@ -115,7 +116,8 @@ def _text(advice: "jp.release.Advice", command: str, measure: FormOptions, units
     hidden = _output.table_of(rows, headings, before=["hidden instead"], after=())
     designs.collapse_padding = hidden.collapse_padding = True  # four columns of a table fit into 80 characters
     legend = [
-        "leakage: on the records of the designs; no mapping of this budget leaks less than the optimum is at least",
+        f"leakage: {measure.leakage} on the records of the designs; no mapping of this budget leaks less than 'optimum "
+        "at least'",
         "guess right: the best guess of the private class from the release is right in at most this share of them",
         f"population: at most this leaks of people outside of the table, with confidence {advice.confidence:g} for all "
         "designs",

@@ -94,6 +94,7 @@ def release(problem: FunnelOrBottleneck, candidate: PosteriorMeasure, goal: Funn
         seconds={"compile": candidate.compiling, "solve": 0.0},
         notes=candidate.notes,
         stopped=0 if optimal else int(goal.clock.stop),
+        units=problem.units,
     )
 
 

@@ -140,6 +140,7 @@ class FunnelSolution(AbstractSolution):
         seconds: time spent compiling and solving (host results only).
         notes: what happened on the way, in order.
         stopped: why the solve ended before its goal: 0 it did not, 1 the time limit, 2 an interrupt.
+        units: of value and leakage, in words, as in a `Solution`.
     """
 
     # With an axis more in a batch.
@@ -160,16 +161,18 @@ class FunnelSolution(AbstractSolution):
     seconds: dict[str, float] | None = field(metadata={"static": True})
     notes: tuple[str, ...] = field(metadata={"static": True}, default=())
     stopped: Result = 0
+    units: tuple[str, str] = field(metadata={"static": True}, default=("", ""))
 
     __repr__ = summary
 
     def _shown(self) -> dict[str, str]:
+        optimum, leakage = (f" {words}".rstrip() for words in self.units)
         # Rounded for a reader who relies on little leakage and much disclosure.
         return {
             "status": numbers(self.code) if is_traced(self.code) else tally(self.status),
-            "optimum": f"{numbers(self.lower_bound, lower)} to {numbers(self.upper_bound)}",
-            "gap": numbers(self.gap, width),
-            "leakage": numbers(self.leakage),
+            "optimum": f"{numbers(self.lower_bound, lower)} to {numbers(self.upper_bound)}{optimum}",
+            "gap": numbers(self.gap, width) + optimum,
+            "leakage": numbers(self.leakage) + leakage,
             "I(X;Y)": f"{numbers(self.disclosure, lower)} nats",
             "mechanism": sizes(X=self.mechanism.shape[-2], Y=self.mechanism.shape[-1]),
             "solver": self.solver,

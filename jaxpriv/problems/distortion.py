@@ -437,7 +437,9 @@ def _measure(value: object, name: str) -> None:
             f"{name} is a string; names of measures belong to the command line. Pass a measure of jaxpriv.leakage, "
             f"such as jaxpriv.leakage.Sibson(2.0), or that of a name: jaxpriv.leakage.by_name(...)"
         )
-    raise InputError(f"{name} must be a measure of jaxpriv.leakage, not {type(value).__name__}")
+    kind = type(value).__name__
+    instead = f"; of a divergence it is FInformation({kind}())" if isinstance(value, AbstractDivergence) else ""
+    raise InputError(f"{name} must be a measure of jaxpriv.leakage, not {kind}{instead}")
 
 
 def as_distortions(

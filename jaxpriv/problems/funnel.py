@@ -196,6 +196,13 @@ class _AbstractFunnelProblem(Module, Shown):
         """Which useful symbols its columns are, (X',)."""
         return self.reduction.useful
 
+    @property
+    def units(self) -> tuple[str, str]:
+        """As of a `DistortionProblem`."""
+        measured = f"{self.leakage.unit}, {self.leakage.label}"
+        priced = " (leakage less priced I(X;Y))" if self.form == "multiplier" else ""
+        return "nats, I(X;Y)" if self.limits_leakage else self.leakage.unit + priced, measured
+
     def _shown(self) -> dict[str, str]:
         private, useful = self.joint.shape
         return {

@@ -177,6 +177,7 @@ def _draws(second: Mechanism, design: Mechanism, place: int) -> np.ndarray:
 
 def _certified(certificate: Evidence, design: Mechanism) -> float:
     """The gap of a design from the counts and dual scores of its private part."""
+    instance(certificate, "certificate", Evidence)
     if certificate.commitment() != design.commitment:
         raise InputError("certificate belongs to another design")
     claim = certificate.claims(design).get("gap")

@@ -77,7 +77,10 @@ class TableDrift:
             for column in self.columns
         ]
         if self.information is not None:
-            lines.append(f"of these records I(S;Y) is at most I(X;Y), at most {self.information.end()}")
+            lines.append(
+                "whatever the private values of these records are, I(S;Y) is at most I(X;Y), which is at most "
+                f"{self.information.end()}"
+            )
         if self.drifted:
             lines.append(
                 f"warning: a corrected p is below {LEVEL:g}, which is evidence that these records come from another "

@@ -18,6 +18,7 @@ from jaxpriv._runtime.importing import renamed
 from jaxpriv._runtime.module import Shown, summary
 from jaxpriv._runtime.module.latex import mapping_table
 from jaxpriv._runtime.module.shown import nearest, sizes
+from jaxpriv._runtime.validation import instance
 from jaxpriv.data.datasets._layout import distinct_rows, places_of
 from jaxpriv.errors import InputError
 from jaxpriv.release import table as tables
@@ -343,7 +344,13 @@ class Mechanism(Shown):
 
     def _found(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(the different codes, the place of each row among them, their symbols or -1)."""
-        distinct, index = distinct_rows(codes, [len(labels) for labels in self._labels])
+        classes, codes = [len(labels) for labels in self._labels], np.asarray(codes)
+        named = codes.dtype.kind in "iu" and codes.ndim == 2 and codes.shape[1] == len(classes)
+        if not (named and ((codes >= 0) & (codes < classes)).all()):
+            raise InputError(
+                f"codes must be whole numbers (n, {len(classes)}), the class of each useful column in a row"
+            )
+        distinct, index = distinct_rows(codes, classes)
         return distinct, index, places_of(distinct, self.useful)
 
     def sample(self, symbols: ArrayLike) -> np.ndarray:
@@ -467,6 +474,7 @@ class Evidence:
 
     def to_bytes(self, mechanism: Mechanism) -> bytes:
         """The file; `mechanism` is the one whose `commitment` names this evidence."""
+        instance(mechanism, "mechanism", Mechanism, hint=MADE_BY_FIT)
         record: dict[str, Json] = {
             "design": mechanism.sha256,
             "key": self.key,

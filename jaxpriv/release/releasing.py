@@ -198,9 +198,12 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
     finally:
         if fcntl is None:  # Windows removes no file that is open
             os.close(descriptor)
-        name.unlink(missing_ok=True)
-        if fcntl is not None:  # the lock ends after its name, so nobody else locks the file that is removed
-            os.close(descriptor)
+        try:
+            with contextlib.suppress(OSError):
+                name.unlink()
+        finally:
+            if fcntl is not None:  # the lock ends after its name, so nobody else locks the file that is removed
+                os.close(descriptor)
 
 
 def _lock_file(name: Path, wait: bool) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.near import near
+from jaxpriv._runtime.validation import by_column, listed
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.release import fit
 from jaxpriv.release.obstacles import identifies
@@ -166,7 +167,7 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
     def _private_places(self, names: Sequence[str]) -> list[int]:
         if self.private is None:
             return []
-        given = [self.private] if isinstance(self.private, (str, int)) else list(self.private)
+        given = [self.private] if isinstance(self.private, (str, int)) else listed(self.private, "private")
         places = []
         for column in given:
             if isinstance(column, str) and column in names:
@@ -180,6 +181,7 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
         return sorted(places)
 
     def _given_rules(self, names: Sequence[str]) -> dict[str, Rule | None]:
+        by_column(self.rules, "rules")
         given: dict[str, Rule | None] = {}
         for name, rule in (self.rules or {}).items():
             place = isinstance(name, int)

@@ -163,6 +163,10 @@ FIRST_SHARE = 0.6
 # Processor seconds of a first-order method before its first step (surveys, compiling, certificates), and the passes
 # until it is of use.
 _BEFORE, _USEFUL = 12.0, 30
+# Processor seconds of HiGHS for so many products |S| |X| |Y|, and how they grow: maximal leakage and total variation,
+# |S| = 16, 32 to 256 symbols (0.06, 0.27, 2.3, 19 s). Max-lift takes up to six times as long, the interior point takes
+# a tenth at the largest size. In a large program HiGHS exceeds its time limit several times.
+_HIGHS = 19.0, 2**20, 1.4
 # Entries of a mechanism up to which cutting planes take seconds.
 _CUTTABLE = 200
 # Most steps of mirror descent as a fallback, whose first ones close most of what it can close, and of the hybrid
@@ -183,11 +187,19 @@ def first_share(problem: DistortionProblem, clock: Clock) -> float:
 
 
 def _seconds(problem: DistortionProblem) -> float:
-    """What the next method takes at least, if it is of first order."""
-    groups, private, inputs, outputs = problem.sizes
-    if not problem.of_information and (problem.linear or _cuttable(problem)):
+    """What the next method takes at least."""
+    if not problem.of_information and not problem.linear and _cuttable(problem):
         return 0.0
-    return _BEFORE + _USEFUL * groups * private * inputs * outputs / PRODUCTS
+    of_first_order = _BEFORE + _USEFUL * math.prod(problem.sizes) / PRODUCTS
+    if problem.of_information or not problem.linear:
+        return of_first_order
+    return min(_by_simplex(problem), math.inf if not_by_products(problem) is not None else of_first_order)
+
+
+def _by_simplex(problem: DistortionProblem) -> float:
+    """The seconds that HiGHS takes at least for a linear program."""
+    seconds, size, power = _HIGHS
+    return seconds * (math.prod(problem.sizes) / size) ** power
 
 
 def _cuttable(problem: DistortionProblem) -> bool:
@@ -199,10 +211,10 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
     """`first`; where it is far from the goal the better mechanism, with the better bound, of it and of the next method.
 
     Next is, of a problem on mutual information, the accelerated method where it streams, otherwise mirror descent; of a
-    linear program, the simplex method of HiGHS and then the hybrid gradient; of another small program, linear programs
+    linear program, HiGHS where it has the time, and then the hybrid gradient; of another small program, linear programs
     over rules, which go on from what `first` has, however near it is, and then the hybrid gradient; of another large
-    one, the hybrid gradient. Mechanism and proof are certified together; of the simplex method and the hybrid gradient
-    the result with the smaller gap is taken whole.
+    one, the hybrid gradient. Mechanism and proof are certified together; of HiGHS and the hybrid gradient the result
+    with the smaller gap is taken whole.
     """
     clock, goal, missed = request.clock, request.goal, first.code == Status.NOT_CERTIFIED
     stalled = missed and first.gap > _LARGE_GAP * abs(first.value)
@@ -214,14 +226,16 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
         if not problem.linear and _cuttable(problem):
             first = _or_by_cutting_planes(problem, first, request)
             stalled = first.code == Status.NOT_CERTIFIED and first.gap > _LARGE_GAP * abs(first.value)
-            if not stalled or clock.expired() or clock.left < _BEFORE or not_by_products(problem) is not None:
+            if not stalled or clock.expired() or clock.left < _BEFORE:
                 return first
         elif not (stalled or first.stopped):
             return first
-        elif problem.linear:
+        elif problem.linear and _by_simplex(problem) <= clock.left:
             first = _or_whole(first, Stages(problem, "linear-program", LinearProgram(), goal, 0, clock))
-            if first.code != Status.NOT_CERTIFIED or clock.expired() or not_by_products(problem) is not None:
+            if first.code != Status.NOT_CERTIFIED or clock.expired():
                 return first
+        if not_by_products(problem) is not None:
+            return first
     if clock.left < _seconds(problem):
         return first
     if not problem.of_information:

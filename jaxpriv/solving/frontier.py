@@ -287,14 +287,14 @@ def sweep(
                 results[i] = least_worst_leakage(stages)
                 continue
             lowered = stages.lower()
+            answer = stages.on_tight_limits(lowered) or stages.closed_form(lowered)
+            if answer is None:
+                lowered = stages.with_feasible_point(lowered)
         except InfeasibleError:
             if request.throw:
                 raise
             results[i] = none_of(stages.problem)
             continue
-        answer = stages.on_tight_limits(lowered) or stages.closed_form(lowered)
-        if answer is None:
-            lowered = stages.with_feasible_point(lowered)
         if answer is None and (isinstance(solver, BY_DISTANCES) or lowered.face is not None):
             answer = stages.run(lowered)
         if answer is None:

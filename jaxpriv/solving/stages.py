@@ -19,7 +19,7 @@ import numpy as np
 from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import is_traced
-from jaxpriv.errors import InfeasibleError, NotCertifiedError
+from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
@@ -732,12 +732,19 @@ def check_limits(problem: DistortionProblem, limits: Limits) -> tuple[bool, ...]
     """Refuse limits below what a release that ignores the data leaks; which finite ones are at it."""
     tight = []
     for i, (measure, value) in enumerate(limits):
+        form = problem.form
+        asked = i == 0 and form.limits_leakage
+        name = form.name if asked else f"limits[{i - form.limits_leakage}]"
+        with np.errstate(over="ignore"):
+            total = measure.scale_for(problem.sizes[1]).inner(value)
+        if math.isinf(total) and not math.isinf(value):
+            raise InputError(
+                f"{name} {value:.9g} on {measure.label} is beyond what float64 holds of its sum over the outputs: give "
+                "a smaller one, or inf, which limits nothing"
+            )
         least = least_value(problem, measure)
         at_least = equals_least(value, least)
         if value < least and not at_least:
-            form = problem.form
-            asked = i == 0 and form.limits_leakage
-            name = form.name if asked else f"limits[{i - form.limits_leakage}]"
             stated = upper(least, 9)  # rounded down it would be refused as well
             raise InfeasibleError(
                 f"{name} {value:.9g} on {type(measure).__name__} is below {stated}, "

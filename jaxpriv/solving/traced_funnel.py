@@ -106,6 +106,7 @@ def solve_traced_funnel(
         solver=name,
         steps=steps,
         seconds=None,
+        units=problem.units,
     )
 
 

@@ -51,6 +51,8 @@ _CODES = {"<f8": "d", "<i8": "q", "<u8": "Q"}
 
 def read_file(path: str | os.PathLike[str], most: int = MAX_BYTES) -> bytes:
     """The bytes of a file; `InputError` if it is absent or no file, `ResourceError` if unreadable or above `most`."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"a file is named by a text or a path, not by {type(path).__name__}")
     try:
         if not Path(path).exists():
             raise InputError(f"{path} does not exist")

@@ -60,6 +60,7 @@ def test_what_an_adversary_gains_stands_first(files, problem):
     assert float(first[1]) >= shares[1]
     assert "On this sample" not in printed(line, "--measures mutual-information")
     with_joint = " ".join(printed("audit mechanism.npz --joint problem.npz").split())
+    assert with_joint.startswith("Under this joint the best guess")
     assert "% with it (row correct-guess" in with_joint
 
 

@@ -47,7 +47,7 @@ def test_two_designs(files):
         printed(f"fit people.csv {columns} --budget {budget} --out {name}.zip --private-out {name}-audit.zip")
     line = "compare one.zip other.zip --private one-audit.zip --private other-audit.zip"
     record, text = answered(line), printed(line)
-    assert [design["asked"]["target"] for design in record["designs"].values()] == ["0.05", "0.3"]
+    assert [design["asked"]["target"] for design in record["designs"].values()] == [0.05, 0.3]
     right = [100 * float(design["correct_guess"]["upper"]) for design in record["designs"].values()]
     (shown,) = re.findall(r"best guess right at most +([\d.]+) % +([\d.]+) %", text)
     assert all(0 <= float(rounded) - exact < 0.01 for rounded, exact in zip(shown, right, strict=True))

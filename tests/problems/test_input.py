@@ -207,6 +207,7 @@ MISTAKES = {
     "a class": (lambda: _ask(leakage=jp.leakage.MaximalLeakage), r"leakage=MaximalLeakage\(\)"),
     "a class with an order": (lambda: _ask(leakage=jp.leakage.Sibson), r"leakage=Sibson\(order\)"),
     "a name": (lambda: _ask(leakage="sibson"), r"Sibson\(2\.0\)"),
+    "a divergence": (lambda: _ask(leakage=jp.leakage.TotalVariation()), r"it is FInformation\(TotalVariation\(\)\)"),
     "a limit without a list": (lambda: _ask(limits=(jp.leakage.MaxLift(), 0.1)), r"limits=\[\(measure, value\)\]"),
     "a class in a limit": (lambda: _ask(limits=[(jp.leakage.MaxLift, 0.1)]), r"MaxLift\(\)"),
     "a function": (lambda: jp.DistortionProblem(_SKEW, lambda x, y: x != y, budget=0.1), "from_function"),
@@ -231,3 +232,15 @@ def test_targets_out_of_reach_say_what_is_in_reach():
     entropy = -(masses * np.log(masses)).sum()
     with raised(jp.InfeasibleError, f"{entropy:.6g} nats".replace(".", r"\.")):
         jp.FunnelProblem(_SKEW, disclosure=2.0)
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ({"leakage_budget": 800.0, "leakage": jp.leakage.RenyiDivergence(0, 1, 2.0)}, "^leakage_budget 800 on Renyi"),
+        ({"budget": 0.5, "limits": [(jp.leakage.RenyiDivergence(0, 1, 50.0), 100.0)]}, r"^limits\[0\] 100 on Renyi"),
+    ],
+)
+def test_a_limit_whose_sum_overflows_is_refused_by_name(form, message):
+    """SciPy refused its own argument, or an interval from -inf was all that was said."""
+    assert_refused(message, jp.solve, jp.DistortionProblem(JOINT, TABLE, **form))

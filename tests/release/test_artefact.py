@@ -6,6 +6,7 @@ import stat
 import zipfile
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from numpy.testing import assert_array_equal
 
 import jaxpriv as jp
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.release import Evidence, Mechanism, fit
+from jaxpriv.release import Evidence, Mechanism, audit_design, fit
+from jaxpriv.release.report import report
 from jaxpriv.statistics.tables import Categories
-from jaxpriv.verifier import read_audit, read_design
+from jaxpriv.verifier import read_audit, read_design, verify
 from tests.cases import raised, refused
 from tests.release.conftest import COLUMNS, TARGETS, npy, packed, resealed, saved, unpacked
 
@@ -354,6 +356,25 @@ def test_combinations_that_have_no_symbol(table):
     assert len(drawn) > 5
     with refused("unseen must be"):
         mechanism.locate_codes(codes, "guess")
+    assert mechanism.locate_codes(codes.tolist(), "nearest").tolist() == nearest.tolist()
+    for bad in (codes[:, :1], codes[0], codes + 99, codes - 1, codes.astype(float), None, "a"):
+        with refused("codes must be whole numbers"):
+            mechanism.unknown(bad)
+
+
+def test_files_and_parts_of_another_kind_are_refused(fitted, tmp_path, table):
+    named = "a file is named by a text or a path"
+    for refusal, function, *arguments in (
+        (named, Mechanism.load, 3),
+        (named, fitted.mechanism.save, None),
+        (named, verify, 3),
+        ("mechanism must be of type Mechanism", fitted.evidence.save, tmp_path / "audit.zip", 3),
+        ("receipt must be of type Receipt", partial(report, receipt=3), fitted.mechanism),
+        ("certificate must be of type Evidence", partial(audit_design, certificate=3), table, fitted.mechanism),
+    ):
+        with refused(refusal):
+            function(*arguments)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_samples_need_symbols(fitted):

@@ -1,5 +1,6 @@
 """Released files: what they hold, that nothing that was changed is accepted, no second draw, killed at any time."""
 
+import contextlib
 import fcntl
 import gzip
 import json
@@ -553,6 +554,22 @@ def test_without_the_locks_of_unix(tmp_path, releasing, monkeypatch):
     assert releasing("second").served == 1200
     code = "import sys; sys.modules['fcntl'] = None; import jaxpriv.release.releasing as one; print(one.fcntl)"
     assert run_python("-c", code) == "None\n"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, PermissionError])
+def test_a_lock_whose_file_is_not_removed_ends(tmp_path, monkeypatch, error):
+    """Its descriptor stayed open: in the same process the next release waited without end."""
+
+    def unlink(path, missing_ok=False):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", unlink)
+        with contextlib.suppress(KeyboardInterrupt), releasing_module.locked(tmp_path / "ledger"):
+            pass
+    with releasing_module.locked(tmp_path / "ledger"):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_lock_that_is_released_is_taken_by_one_process(tmp_path):

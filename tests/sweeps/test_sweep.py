@@ -171,8 +171,9 @@ def _flip(path: Path) -> None:
         lambda path: path.write_bytes(path.read_bytes()[:-9]),
         lambda path: path.write_bytes(b""),
         lambda path: path.write_bytes(sorted(path.parent.iterdir())[0].read_bytes()),
+        lambda path: (path.unlink(), path.symlink_to(path.name)),
     ],
-    ids=["a bit", "truncated", "empty", "another chunk"],
+    ids=["a bit", "truncated", "empty", "another chunk", "unreadable"],
 )
 def test_damaged_chunks_are_found_and_redone(done, damage):
     before = _files(done.folder)
@@ -277,6 +278,12 @@ def test_places_where_no_folder_can_be(tmp_path):
         sweep(tmp_path / "out", workers=2, executor=ThreadPoolExecutor(1))
     with refused("progress"):
         sweep(tmp_path / "out", progress=3)
+    with refused("out must be of type str or PathLike"):
+        sweep(None)
+    with refused("executor must be of type Executor"):
+        sweep(tmp_path / "out", executor=3)
+    with refused("dry_run must be True or False"):
+        sweep(tmp_path / "out", dry_run="no")
 
 
 class _Strange(Executor):

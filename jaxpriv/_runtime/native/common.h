@@ -17,6 +17,8 @@
 #include "xla/ffi/api/c_api.h"
 
 #define INLINE static inline __attribute__((always_inline))
+/* Loops of so few turns, known when they are compiled, that what they count can be in registers. */
+#define UNROLLED _Pragma("GCC unroll 16")
 /* Inlined into what calls it, a function of many loops takes up to a fifth longer: too few registers are left. */
 #define APART static __attribute__((noinline))
 #define UNUSED __attribute__((unused)) /* by some of the files that it is included in */

@@ -11,13 +11,13 @@
 
 /* A large matrix at one of its steps. */
 typedef struct {
-  const double *matrix, *scale; /* (size, size) as it is given; (padded size) */
+  const double *matrix, *scale; /* (order, order) and (order), padded */
   double shift;
-  long size, row, done, rows; /* order; distance of K's rows; rows of K that are known, and of the step */
-  double *k;                  /* (padded size, row); zero above the diagonal */
-  double *given, *left, *weights; /* (done, ACROSS): the step's columns of G, L', - (inverse L)' */
-  double *corner, *inverse;       /* (rows, rows) */
-  double *turned;                 /* (rows, ACROSS): the inverse transposed */
+  long order, row, done, rows; /* row: the distance of rows; rows of K that are known, and of the step */
+  double *k;                   /* (order, order); zero above the diagonal */
+  double *left, *weights;      /* (done, ACROSS): L', - (inverse L)' */
+  double *corner, *inverse;    /* (rows, rows) */
+  double *turned;              /* (rows, ACROSS): the inverse transposed */
 } Large;
 
 /* ---- a large matrix, STEP rows at a time ------------------------------------------------------------ */
@@ -34,7 +34,7 @@ static void left_rows(void *context, double *memory, long task) {
   const Large *w = context;
   (void)memory;
   const long from = task * GROUP, to = from + GROUP < w->done ? from + GROUP : w->done;
-  deep_product(to - from, w->rows, to, w->k + from * w->row, w->row, 1, w->given, ACROSS, w->left + from * ACROSS, ACROSS,
+  deep_product(to - from, w->rows, to, w->k + from * w->row, w->row, 1, w->matrix + w->done, w->row, w->left + from * ACROSS, ACROSS,
                1.0);
 }
 
@@ -76,37 +76,14 @@ static void new_columns(void *context, double *memory, long task) {
                w->row, w->k + w->done * w->row + from, w->row, 1.0);
 }
 
-/* The step's columns of G, as many as there are, for a group of the rows before it. */
-static void run_given(void *context, double *memory, long task) {
-  const Large *w = context;
-  const long from = task * GROUP, to = from + GROUP < w->done ? from + GROUP : w->done;
-  const long wide = w->size - w->done < w->rows ? w->size - w->done : w->rows;
-  (void)memory;
-  for (long i = from; i < to; i++) {
-    memcpy(w->given + i * ACROSS, w->matrix + i * w->size + w->done, wide * sizeof(double));
-    memset(w->given + i * ACROSS + wide, 0, (w->rows - wide) * sizeof(double));
-  }
-}
-
-/* The step's own block of G; one on the diagonal where there is no row. */
-static void put_corner(const Large *w) {
-  for (long r = 0; r < w->rows; r++)
-    for (long c = 0; c < w->rows; c++) {
-      const long i = w->done + r, j = w->done + c, there = i < w->size && j < w->size;
-      w->corner[r * w->rows + c] = there ? w->matrix[i * w->size + j] : r == c;
-    }
-}
-
 /* K as `factor_once` has it, by all threads: the results depend on shapes alone. 1: done, 0: not positive, -1: no memory. */
-static int factor_large(XLA_FFI_CallFrame *frame, Large *w, double *lt, double *bt) {
-  const long whole = padded(w->size);
-  for (w->done = 0; w->done < whole; w->done += STEP) {
-    w->rows = whole - w->done < STEP ? whole - w->done : STEP;
+static int factor_shifted(XLA_FFI_CallFrame *frame, Large *w, double *lt, double *bt) {
+  for (w->done = 0; w->done < w->order; w->done += STEP) {
+    w->rows = w->order - w->done < STEP ? w->order - w->done : STEP;
     const long groups = (w->done + GROUP - 1) / GROUP;
-    put_corner(w);
-    if (!share(frame, run_given, w, groups, 0, 0) || !share(frame, left_rows, w, groups, 0, 0) ||
-        !share(frame, corner_rows, w, w->rows / PANEL, 0, 0))
-      return -1;
+    for (long r = 0; r < w->rows; r++)
+      memcpy(w->corner + r * w->rows, w->matrix + (w->done + r) * w->row + w->done, w->rows * sizeof(double));
+    if (!share(frame, left_rows, w, groups, 0, 0) || !share(frame, corner_rows, w, w->rows / PANEL, 0, 0)) return -1;
     if (!corner_factor(w, lt, bt)) return 0;
     if (!share(frame, weight_rows, w, groups, 0, 0) || !share(frame, new_columns, w, groups, 0, 0)) return -1;
     for (long r = 0; r < w->rows; r++)
@@ -115,33 +92,13 @@ static int factor_large(XLA_FFI_CallFrame *frame, Large *w, double *lt, double *
   return 1;
 }
 
-/* All matrices of a batch, one after the other. 0: no memory. */
-static int large_factors(const Call *call, long size) {
-  const long whole = padded(size), row = spread(whole), side = STEP * STEP;
-  double *memory = allocate(whole * row + 3 * whole * ACROSS + 2 * side + STEP * ACROSS + 2 * PANEL * STEP + whole);
-  if (!memory) return 0;
-  double *given = memory + whole * row, *left = given + whole * ACROSS, *weights = left + whole * ACROSS;
-  double *corner = weights + whole * ACROSS, *inverse = corner + side, *turned = inverse + side;
-  double *lt = turned + STEP * ACROSS, *bt = lt + PANEL * STEP, *padded_scale = bt + PANEL * STEP;
-  int done = 1;
-  in_huge_pages(array_of(call, 2, 0), call->batch * size * size);
-  memset(memory, 0, whole * row * sizeof(double));
-  memset(padded_scale, 0, whole * sizeof(double));
-  for (long b = 0; b < call->batch && done >= 0; b++) {
-    memcpy(padded_scale, array_of(call, 1, b), size * sizeof(double));
-    Large w = {array_of(call, 0, b), padded_scale, 0.0, size, row, 0, 0, memory, given, left, weights,
-               corner, inverse, turned};
-    done = 0;
-    for (double shift = 0.0; !done && shift < 0.1; shift = shift > 0.0 ? shift * 100.0 : 1e-14) {
-      w.shift = shift;
-      done = factor_large(call->frame, &w, lt, bt);
-    }
-    double *result = array_of(call, 2, b);
-    for (long i = 0; done > 0 && i < size; i++) memcpy(result + i * size, memory + i * row, size * sizeof(double));
-    for (long i = 0; done == 0 && i < size * size; i++) result[i] = NAN;
-  }
-  free(memory);
-  return done >= 0;
+/* The same as `factor` has it. */
+static int factor_large(XLA_FFI_CallFrame *frame, Large *w, double *lt, double *bt) {
+  int done = 0;
+  for (w->shift = 0.0; !done && w->shift < 0.1; w->shift = w->shift > 0.0 ? w->shift * 100.0 : 1e-14)
+    done = factor_shifted(frame, w, lt, bt);
+  for (long i = 0; !done && i < w->order * w->row; i++) w->k[i] = NAN;
+  return done;
 }
 
 /* ---- the interface to XLA --------------------------------------------------------------------------- */
@@ -151,22 +108,27 @@ XLA_FFI_Error *NAME(jaxpriv_inverse_factor)(XLA_FFI_CallFrame *frame) {
   Call call[1];
   if (!shaped(frame, XLA_FFI_DataType_F64, "XX X | XX", call)) return misshapen(frame);
   const long size = SIZE('X'), n = spread(padded(size));
-  if (size >= LARGE) return large_factors(call, size) ? NULL : no_memory(frame);
-  double *memory = allocate(2 * n * n + 2 * PANEL * n + n);
+  const long large = size >= LARGE;
+  double *memory = allocate(2 * n * n + 2 * PANEL * n + n + large * (2 * n * ACROSS + 3 * STEP * ACROSS));
   if (!memory) return no_memory(frame);
-  double *g = memory, *k = g + n * n, *l = k + n * n, *p = l + PANEL * n, *scale = p + PANEL * n;
+  double *g = memory, *k = g + n * n, *l = k + n * n, *p = l + PANEL * n, *scale = p + PANEL * n, *left = scale + n;
+  double *corner = left + 2 * n * ACROSS;
+  Large w = {.matrix = g, .scale = scale, .order = padded(size), .row = n, .k = k, .left = left, .weights = left + n * ACROSS,
+             .corner = corner, .inverse = corner + STEP * ACROSS, .turned = corner + 2 * STEP * ACROSS};
+  int done = 1;
+  in_huge_pages(array_of(call, 2, 0), call->batch * size * size);
   memset(memory, 0, 2 * n * n * sizeof(double));
   memset(scale, 0, n * sizeof(double));
   for (long i = size; i < n; i++) g[i * n + i] = 1.0;
-  for (long b = 0; b < call->batch; b++) {
+  for (long b = 0; b < call->batch && done >= 0; b++) {
     const double *matrix = array_of(call, 0, b);
     double *result = array_of(call, 2, b);
     for (long i = 0; i < size; i++) memcpy(g + i * n, matrix + i * size, size * sizeof(double));
     memcpy(scale, array_of(call, 1, b), size * sizeof(double));
-    const int factored = factor(n, g, scale, k, l, p);
+    done = large ? factor_large(frame, &w, l, p) : factor(n, g, scale, k, l, p);
     for (long i = 0; i < size; i++) memcpy(result + i * size, k + i * n, size * sizeof(double));
-    if (!factored) memset(k, 0, n * n * sizeof(double));
+    if (!done) memset(k, 0, n * n * sizeof(double));
   }
   free(memory);
-  return NULL;
+  return done < 0 ? no_memory(frame) : NULL;
 }

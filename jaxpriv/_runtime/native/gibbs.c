@@ -65,6 +65,18 @@ static long rows_of_part(const Block *b) { return 3 + b->costs + b->spread * b->
 #define ROWS (WIDTH < 64 ? 4 : 8)
 #define VECTORS 2
 
+/* Of the precision that `gibbs_body.h` is included for. */
+#define Vector FOR(Vector)
+#define Loose FOR(Loose)
+#define Mask FOR(Mask)
+#define Bits FOR(Bits)
+#define Constants FOR(Constants)
+#define LOG2_E ((REAL)1.4426950408889634)
+#define LN_2 ((REAL)0.6931471805599453)
+#define LANES (LANE_BYTES / (long)sizeof(REAL))
+#define PER (WIDTH / (long)sizeof(REAL)) /* numbers of a vector */
+#define SPAN (LANE_BYTES / WIDTH)        /* vectors of a group */
+
 #define SINGLE 1
 #define FOR(f) f##_float
 #include "gibbs_body.h"

@@ -1,10 +1,5 @@
 /* The body of gibbs.c for one precision: SINGLE, float or double. FOR(f): f with its name. */
 
-#define Vector FOR(Vector)
-#define Loose FOR(Loose)
-#define Mask FOR(Mask)
-#define Bits FOR(Bits)
-#define Constants FOR(Constants)
 #if SINGLE
 #define REAL float
 #define INTEGER int32_t
@@ -20,11 +15,6 @@
 #define TERMS 11
 #define DIGITS 52
 #endif
-#define LOG2_E ((REAL)1.4426950408889634)
-#define LN_2 ((REAL)0.6931471805599453)
-#define LANES (LANE_BYTES / (long)sizeof(REAL))
-#define PER (WIDTH / (long)sizeof(REAL)) /* numbers of a vector */
-#define SPAN (LANE_BYTES / WIDTH)        /* vectors of a group */
 
 typedef REAL Vector __attribute__((vector_size(WIDTH)));
 typedef REAL Loose __attribute__((vector_size(WIDTH), aligned(sizeof(REAL)))); /* at any address */
@@ -39,10 +29,8 @@ INLINE Vector FOR(larger)(Vector a, Vector b) { return FOR(pick)(a > b, a, b); }
 
 /* Of `count` vectors, a power of two, and of `best`; pairs first, so that no long chain is waited for. */
 INLINE Vector FOR(largest)(Vector *a, Vector best, const int count) {
-#pragma GCC unroll 8
-  for (int half = count / 2; half > 0; half /= 2)
-#pragma GCC unroll 8
-    for (int i = 0; i < half; i++) a[i] = FOR(larger)(a[i], a[i + half]);
+  UNROLLED for (int half = count / 2; half > 0; half /= 2)
+    UNROLLED for (int i = 0; i < half; i++) a[i] = FOR(larger)(a[i], a[i + half]);
   return FOR(larger)(a[0], best);
 }
 
@@ -66,8 +54,7 @@ INLINE void FOR(constants)(Constants *c) {
   c->least = (Vector){0} + least, c->shift = (Vector){0} + shift;
   HOLD(c->least);
   HOLD(c->shift);
-#pragma GCC unroll 16
-  for (int i = 0; i < TERMS; i++) {
+  UNROLLED for (int i = 0; i < TERMS; i++) {
     c->q[i] = (Vector){0} + q[i];
     HOLD(c->q[i]);
   }
@@ -77,10 +64,8 @@ INLINE Vector FOR(power)(Vector x, const Constants *c) {
   const Vector near = x + c->shift, r = x - (near - c->shift); /* n: the last bits of `near` */
   const Vector rr = r * r;
   Vector one = c->q[TERMS - 1], two = c->q[TERMS - 2]; /* every other term: two shorter chains */
-#pragma GCC unroll 8
-  for (int i = TERMS - 3; i >= 0; i -= 2) one = one * rr + c->q[i];
-#pragma GCC unroll 8
-  for (int i = TERMS - 4; i >= 0; i -= 2) two = two * rr + c->q[i];
+  UNROLLED for (int i = TERMS - 3; i >= 0; i -= 2) one = one * rr + c->q[i];
+  UNROLLED for (int i = TERMS - 4; i >= 0; i -= 2) two = two * rr + c->q[i];
   const Vector sum = (TERMS % 2 ? two * r + one : one * r + two) * r + (REAL)1;
   return FOR(pick)(x < c->least, (Vector){0}, (Vector)((Bits)sum + ((Bits)near << DIGITS)));
 }
@@ -98,29 +83,21 @@ INLINE void FOR(logits)(const Block *b, long y, const REAL *side, const REAL *co
     }
   for (int j = 0; j < SPAN; j += VECTORS) {
     Vector sum[ROWS][VECTORS];
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-      for (int v = 0; v < VECTORS; v++) sum[r][v] = (Vector){0};
+    UNROLLED for (int r = 0; r < rows; r++)
+      UNROLLED for (int v = 0; v < VECTORS; v++) sum[r][v] = (Vector){0};
     for (long s = 0; s < b->private; s++) {
       const Vector *right = (const Vector *)(side + s * LANES) + j;
-#pragma GCC unroll 8
-      for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-        for (int v = 0; v < VECTORS; v++) sum[r][v] += scores[r * b->private + s] * right[v];
+      UNROLLED for (int r = 0; r < rows; r++)
+        UNROLLED for (int v = 0; v < VECTORS; v++) sum[r][v] += scores[r * b->private + s] * right[v];
     }
     for (long k = 0; k < b->costs; k++) {
       const REAL price = LOG2_E * ((const REAL *)b->prices)[k], *at = cost + k * plane + j * PER;
-#pragma GCC unroll 8
-      for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-        for (int v = 0; v < VECTORS; v++) sum[r][v] -= price * *(const Loose *)(at + r * stride + v * PER);
+      UNROLLED for (int r = 0; r < rows; r++)
+        UNROLLED for (int v = 0; v < VECTORS; v++) sum[r][v] -= price * *(const Loose *)(at + r * stride + v * PER);
     }
-#pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) {
+    UNROLLED for (int v = 0; v < VECTORS; v++) {
       Vector tops[ROWS], lifted[ROWS];
-#pragma GCC unroll 8
-      for (int r = 0; r < rows; r++) {
+      UNROLLED for (int r = 0; r < rows; r++) {
         ((Vector *)(out + r * LANES))[j + v] = tops[r] = sum[r][v];
         lifted[r] = sum[r][v] + levels[r];
       }
@@ -135,8 +112,7 @@ INLINE void FOR(add_moment)(REAL *row, const Vector *scale, const REAL *weights,
                 long stride, long count) {
   Vector sum[SPAN] = {0};
   for (long y = 0; y < count; y++)
-#pragma GCC unroll 8
-    for (int v = 0; v < SPAN; v++) {
+    UNROLLED for (int v = 0; v < SPAN; v++) {
       Vector term = ((const Vector *)(weights + y * LANES))[v] * *(const Loose *)(a + y * stride + v * PER);
       if (b) term *= *(const Loose *)(b + y * stride + v * PER);
       sum[v] += term;
@@ -178,16 +154,13 @@ static void FOR(exponentiate)(const Block *b, long group, long chunk, void *memo
     for (int j = 0; j < SPAN; j += VECTORS) { /* several vectors side by side need each constant once */
       Vector sum[VECTORS], mean[VECTORS], most_now[VECTORS], *w = (Vector *)weights + j;
       const REAL *first = cost + j * PER;
-#pragma GCC unroll 8
-      for (int v = 0; v < VECTORS; v++) sum[v] = mean[v] = (Vector){0}, most_now[v] = top[j + v] = most[j + v];
+      UNROLLED for (int v = 0; v < VECTORS; v++) sum[v] = mean[v] = (Vector){0}, most_now[v] = top[j + v] = most[j + v];
       for (long i = 0; i < count; i++, w += SPAN, first += stride)
-#pragma GCC unroll 8
-        for (int v = 0; v < VECTORS; v++) {
+        UNROLLED for (int v = 0; v < VECTORS; v++) {
           const Vector weight = w[v] = FOR(power)(w[v] - most_now[v], &powers);
           sum[v] += weight, mean[v] += weight * *(const Loose *)(first + v * PER);
         }
-#pragma GCC unroll 8
-      for (int v = 0; v < VECTORS; v++) {
+      UNROLLED for (int v = 0; v < VECTORS; v++) {
         scale[j + v] = FOR(power)(before[j + v] - most_now[v], &powers);
         Vector *total = (Vector *)(part + LANES) + j + v;
         *total = *total * scale[j + v] + sum[v];
@@ -235,19 +208,13 @@ static void FOR(join)(const Block *b, long group) {
 /* out (rows, vectors PER) += w (rows, LANES) right (LANES, wide). */
 INLINE void FOR(add_product)(const REAL *w, const REAL *right, REAL *out, long wide, const int rows, const int vectors) {
   Vector sum[ROWS][VECTORS];
-#pragma GCC unroll 8
-  for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-    for (int v = 0; v < vectors; v++) sum[r][v] = ((Vector *)(out + r * wide))[v];
+  UNROLLED for (int r = 0; r < rows; r++)
+    UNROLLED for (int v = 0; v < vectors; v++) sum[r][v] = ((Vector *)(out + r * wide))[v];
   for (long x = 0; x < LANES; x++, right += wide)
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-      for (int v = 0; v < vectors; v++) sum[r][v] += w[r * LANES + x] * ((const Vector *)right)[v];
-#pragma GCC unroll 8
-  for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-    for (int v = 0; v < vectors; v++) ((Vector *)(out + r * wide))[v] = sum[r][v];
+    UNROLLED for (int r = 0; r < rows; r++)
+      UNROLLED for (int v = 0; v < vectors; v++) sum[r][v] += w[r * LANES + x] * ((const Vector *)right)[v];
+  UNROLLED for (int r = 0; r < rows; r++)
+    UNROLLED for (int v = 0; v < vectors; v++) ((Vector *)(out + r * wide))[v] = sum[r][v];
 }
 
 INLINE void FOR(add_products)(const REAL *w, const REAL *right, REAL *out, long wide, const int rows) {
@@ -296,8 +263,7 @@ INLINE void FOR(multiply_many)(const Block *b, long tile, REAL *memory) {
 INLINE Vector FOR(at)(Vector a, Vector b, const Mask places) {
 #if defined(__clang__)
   Vector out;
-#pragma GCC unroll 16
-  for (int i = 0; i < PER; i++) out[i] = places[i] < PER ? a[places[i] & (PER - 1)] : b[places[i] & (PER - 1)];
+  UNROLLED for (int i = 0; i < PER; i++) out[i] = places[i] < PER ? a[places[i] & (PER - 1)] : b[places[i] & (PER - 1)];
   return out;
 #else
   return __builtin_shuffle(a, b, places);
@@ -318,13 +284,10 @@ INLINE Vector FOR(totals)(const Vector *sums) {
 #endif
   };
   Vector rest[PER];
-#pragma GCC unroll 16
-  for (int i = 0; i < PER; i++) rest[i] = sums[i];
-#pragma GCC unroll 4
-  for (int half = PER / 2; half > 0; half /= 2) {
+  UNROLLED for (int i = 0; i < PER; i++) rest[i] = sums[i];
+  UNROLLED for (int half = PER / 2; half > 0; half /= 2) {
     const Mask second = ((place & half) != 0) & PER; /* the places that show the second vector */
-#pragma GCC unroll 8
-    for (int i = 0; i < half; i++)
+    UNROLLED for (int i = 0; i < half; i++)
       rest[i] = FOR(at)(rest[i], rest[i + half], place + second) +
                 FOR(at)(rest[i], rest[i + half], (place ^ half) + second);
   }
@@ -335,25 +298,20 @@ INLINE Vector FOR(totals)(const Vector *sums) {
 INLINE void FOR(dots)(const Block *b, const REAL *weights, const REAL *right, REAL *columns, const int rows,
                 const int count) {
   Vector sum[FEW_ROWS * FEW];
-#pragma GCC unroll 16
-  for (int i = 0; i < FEW_ROWS * FEW; i++) sum[i] = (Vector){0};
+  UNROLLED for (int i = 0; i < FEW_ROWS * FEW; i++) sum[i] = (Vector){0};
   for (long group = 0; group < b->groups; group++) {
     const REAL *w = weights + group * b->outputs * LANES;
     const Vector *side = (const Vector *)(right + group * b->private * LANES);
     for (int r = rows; r < 2 * rows; r++)
       for (int line = 0; line < LANE_BYTES; line += 64) __builtin_prefetch((const char *)(w + r * LANES) + line);
-#pragma GCC unroll 8
-    for (int v = 0; v < SPAN; v++)
-#pragma GCC unroll 8
-      for (int r = 0; r < rows; r++) {
+    UNROLLED for (int v = 0; v < SPAN; v++)
+      UNROLLED for (int r = 0; r < rows; r++) {
         const Vector own = ((const Vector *)(w + r * LANES))[v];
-#pragma GCC unroll 4
-        for (int s = 0; s < count; s++) sum[r * FEW + s] += own * side[s * SPAN + v];
+        UNROLLED for (int s = 0; s < count; s++) sum[r * FEW + s] += own * side[s * SPAN + v];
       }
   }
   REAL all[FEW_ROWS * FEW] __attribute__((aligned(WIDTH)));
-#pragma GCC unroll 8
-  for (int i = 0; i < FEW_ROWS * FEW; i += PER) *(Vector *)(all + i) = FOR(totals)(sum + i);
+  UNROLLED for (int i = 0; i < FEW_ROWS * FEW; i += PER) *(Vector *)(all + i) = FOR(totals)(sum + i);
   for (int r = 0; r < rows; r++) memcpy(columns + r * b->private, all + r * FEW, count * sizeof(REAL));
 }
 
@@ -423,20 +381,10 @@ static void FOR(unpack)(const Block *b, long r, void *out) {
 }
 
 #undef SINGLE
-#undef Vector
-#undef Loose
-#undef Mask
-#undef Bits
-#undef Constants
 #undef REAL
 #undef INTEGER
 #undef UNSIGNED
 #undef LOWEST
 #undef TERMS
 #undef DIGITS
-#undef LOG2_E
-#undef LN_2
-#undef LANES
-#undef PER
-#undef SPAN
 #undef FOR

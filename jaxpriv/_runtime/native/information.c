@@ -3,9 +3,6 @@
 #define LINEAR 0
 #define WORST 0
 #define LIMITED 0
-#include "whole.h"
-#include "whole_system.h"
-#include "whole_points.h"
 #include "whole_body.h"
 #include "whole_entropic.h"
 #include "whole_average.h"
@@ -147,13 +144,6 @@ static double multiplier(long across, const Vector *costs, const Vector *inside,
   return nu;
 }
 
-/* A point around the independent release, whose products are `target` over the outputs. */
-static void independent_point(Space *w, double target, Point *to) {
-  uniform(w, to->x);
-  prior_rules(w, to->k);
-  around(w, target / w->outputs, to);
-}
-
 /* A point after mirror steps, in the place of the present one if it is as near to the solution as it should be. */
 static void average_point(Space *w, Point *to) {
   const long across = w->across / LANES, matrix = w->inputs * across;
@@ -198,13 +188,14 @@ static void average_point(Space *w, Point *to) {
   }
 }
 
+/* A point around the independent release, of which the third is further inside. */
 static void begin(Space *w, long attempt) {
-  independent_point(w, attempt < 2 ? 1.0 : FARTHER, &w->point);
+  uniform(w, w->point.x);
+  prior_rules(w, w->point.k);
+  around(w, (attempt < 2 ? 1.0 : FARTHER) / w->outputs, &w->point);
   if (attempt == 0) average_point(w, &w->trial);
   reduced_costs(w, w->point.k, w->point.price);
 }
-
-/* ---- the interface to XLA --------------------------------------------------------------------------- */
 
 XLA_FFI_Error *NAME(jaxpriv_information_call)(XLA_FFI_CallFrame *frame) {
   return solve_batch(frame, WORDS("T T", "R", ""));

@@ -207,9 +207,7 @@ static void schur_of(const Factors *f, const double *sum) {
    -> (s (Y,X), h (Y,N), k (Y,X,X), u (Y,N,G), tri (Y,G,G), schur (X,X)), N = T + W; all with a batch in front. */
 XLA_FFI_Error *NAME(jaxpriv_inputs_factor)(XLA_FFI_CallFrame *frame) {
   Call call[1];
-  if (!shaped(frame, XLA_FFI_DataType_F64, "TX YWX YX YN YGN | YX YN YXX YNG YGG XX", call) ||
-      SIZE('N') != SIZE('T') + SIZE('W'))
-    return misshapen(frame);
+  if (!of_systems(frame, "TX YWX YX YN YGN | YX YN YXX YNG YGG XX", call)) return misshapen(frame);
   const long inputs = SIZE('X'), x = spread(padded(inputs));
   in_huge_pages(array_of(call, 7, 0), call->batch * SIZE('Y') * inputs * inputs);
   return factored(call, inputs, x * x);
@@ -220,8 +218,6 @@ XLA_FFI_Error *NAME(jaxpriv_inputs_factor)(XLA_FFI_CallFrame *frame) {
    -> (kappa (M,Y,N), dx (M,Y,X), dz (M,Y,X), e (M,X)); all with a batch. */
 XLA_FFI_Error *NAME(jaxpriv_inputs_solve)(XLA_FFI_CallFrame *frame) {
   Call call[1];
-  if (!shaped(frame, XLA_FFI_DataType_F64, "TX YWX YX YN YXX YNG YGG XX MYX MYN MYG MX | MYN MYX MYX MX", call) ||
-      SIZE('N') != SIZE('T') + SIZE('W'))
-    return misshapen(frame);
+  if (!of_systems(frame, "TX YWX YX YN YXX YNG YGG XX MYX MYN MYG MX | MYN MYX MYX MX", call)) return misshapen(frame);
   return solutions(call, SIZE('X'));
 }

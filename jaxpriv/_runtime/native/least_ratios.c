@@ -5,9 +5,6 @@
 #define LINEAR 1
 #define WORST 0
 #define LIMITED 0
-#include "whole.h"
-#include "whole_system.h"
-#include "whole_points.h"
 #include "whole_body.h"
 #include "whole_minimax.h"
 
@@ -110,10 +107,7 @@ static void first_candidate(Space *w) {
 
 static void begin(Space *w, long attempt) {
   const double targets[] = {1.0, SECOND, THIRD};
-  uniform(w, w->after);
-  mixed(w, w->after, within_budgets(w, w->after), w->feasible, w->point.x);
-  const double peak = w->point.peak[0] = ABOVE * largest_ratio(w, w->point.x);
-  put_peak(w, peak);
+  put_peak(w, first_peak(w));
   around(w, first_rows(w, targets[attempt < 2 ? attempt : 2], &w->point), &w->point);
 }
 
@@ -225,8 +219,6 @@ static void proof_of(Space *w) {
     for (long i = 0; i < matrix; i++) costs[i] = ((const Vector *)w->costs)[i] + peak * fall[i];
   }
 }
-
-/* ---- the interface to XLA --------------------------------------------------------------------------- */
 
 XLA_FFI_Error *NAME(jaxpriv_least_ratios_call)(XLA_FFI_CallFrame *frame) {
   return solve_batch(frame, WORDS("T TX T", "R", "P YT Y"));

@@ -4,21 +4,14 @@
 #define LINEAR 0
 #define WORST 0
 #define LIMITED 1
-#include "whole.h"
-#include "whole_system.h"
-#include "whole_points.h"
 #include "whole_body.h"
 #include "whole_entropic.h"
 #include "whole_average.h"
 
-/* Of the three starts: `_ATTEMPTS` of `start.py`. */
-#define FIRST_TARGET 1.0
-#define SECOND_TARGET 30.0
-#define THIRD_TARGET 1000.0
-
-/* A point around the independent release. It has all of the slack of the limit, however small. */
+/* A point around the independent release. It has all of the slack of the limit, however small. The targets are `_ATTEMPTS` of
+   `start.py`. */
 static void begin(Space *w, long attempt) {
-  const double targets[] = {FIRST_TARGET, SECOND_TARGET, THIRD_TARGET}, mu = targets[attempt < 2 ? attempt : 2] / w->outputs;
+  const double targets[] = {1.0, 30.0, 1000.0}, mu = targets[attempt < 2 ? attempt : 2] / w->outputs;
   const long limit = w->budgets, table = w->private * w->across / LANES;
   uniform(w, w->point.x);
   prior_rules(w, w->point.k);
@@ -31,8 +24,6 @@ static void begin(Space *w, long attempt) {
   for (long i = 0; i < table; i++) ((Vector *)w->point.k)[i] *= w->point.price[limit];
   around(w, mu, &w->point);
 }
-
-/* ---- the interface to XLA --------------------------------------------------------------------------- */
 
 XLA_FFI_Error *NAME(jaxpriv_limited_information_call)(XLA_FFI_CallFrame *frame) {
   return solve_batch(frame, WORDS("T T P", "Q", ""));

@@ -21,23 +21,16 @@ typedef long long Places __attribute__((vector_size(WIDTH)));
 INLINE void tile(long depth, const double *a, long ars, long acs, const double *b, long ldb, double *c, long ldc,
                  int add, double sign, const int rows, const int vectors) {
   Vector sum[ROWS][VECTORS];
-#pragma GCC unroll 8
-  for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) sum[r][v] = (Vector){0};
+  UNROLLED for (int r = 0; r < rows; r++)
+    UNROLLED for (int v = 0; v < vectors; v++) sum[r][v] = (Vector){0};
   for (long k = 0; k < depth; k++, a += acs, b += ldb) {
     Vector row[VECTORS];
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) row[v] = ((const Vector *)b)[v];
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; v++) sum[r][v] += a[r * ars] * row[v];
+    UNROLLED for (int v = 0; v < vectors; v++) row[v] = ((const Vector *)b)[v];
+    UNROLLED for (int r = 0; r < rows; r++)
+      UNROLLED for (int v = 0; v < vectors; v++) sum[r][v] += a[r * ars] * row[v];
   }
-#pragma GCC unroll 8
-  for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) {
+  UNROLLED for (int r = 0; r < rows; r++)
+    UNROLLED for (int v = 0; v < vectors; v++) {
       Vector *out = (Vector *)(c + r * ldc) + v;
       *out = add ? *out + sign * sum[r][v] : sign * sum[r][v];
     }
@@ -61,24 +54,18 @@ INLINE void product(long m, long n, long depth, const double *a, long ars, long 
 
 /* Inverse Cholesky factor of a matrix of order PANEL, all of it given: s is used up. 0: not positive. */
 INLINE int small_inverse_factor(Vector s[PANEL][SPAN], Vector k[PANEL][SPAN]) {
-#pragma GCC unroll 8
-  for (int i = 0; i < PANEL; i++) {
-#pragma GCC unroll 4
-    for (int v = 0; v < SPAN; v++) k[i][v] = (Vector){0};
+  UNROLLED for (int i = 0; i < PANEL; i++) {
+    UNROLLED for (int v = 0; v < SPAN; v++) k[i][v] = (Vector){0};
     k[i][i / LANES][i % LANES] = 1.0;
   }
-#pragma GCC unroll 8
-  for (int j = 0; j < PANEL; j++) { /* the steps that turn s into 1 turn 1 into k */
+  UNROLLED for (int j = 0; j < PANEL; j++) { /* the steps that turn s into 1 turn 1 into k */
     const double pivot = s[j][j / LANES][j % LANES];
     if (!(pivot > 0.0) || !isfinite(pivot)) return 0;
     const double inverse = 1.0 / sqrt(pivot);
-#pragma GCC unroll 4
-    for (int v = 0; v < SPAN; v++) s[j][v] *= inverse, k[j][v] *= inverse;
-#pragma GCC unroll 8
-    for (int i = j + 1; i < PANEL; i++) {
+    UNROLLED for (int v = 0; v < SPAN; v++) s[j][v] *= inverse, k[j][v] *= inverse;
+    UNROLLED for (int i = j + 1; i < PANEL; i++) {
       const double below = s[j][i / LANES][i % LANES];
-#pragma GCC unroll 4
-      for (int v = 0; v < SPAN; v++) {
+      UNROLLED for (int v = 0; v < SPAN; v++) {
         s[i][v] -= below * s[j][v];
         k[i][v] -= below * k[j][v];
       }
@@ -149,20 +136,17 @@ INLINE void add_multiple(double *a, double weight, const double *b, long n) {
 INLINE Vector sums_of(const Vector *s) {
 #if WIDTH == 64
   Vector pair[4], four[2];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++)
+  UNROLLED for (int i = 0; i < 4; i++)
     pair[i] = SHUFFLE(s[2 * i], s[2 * i + 1], 0, 8, 2, 10, 4, 12, 6, 14) +
               SHUFFLE(s[2 * i], s[2 * i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; i++)
+  UNROLLED for (int i = 0; i < 2; i++)
     four[i] = SHUFFLE(pair[2 * i], pair[2 * i + 1], 0, 1, 8, 9, 4, 5, 12, 13) +
               SHUFFLE(pair[2 * i], pair[2 * i + 1], 2, 3, 10, 11, 6, 7, 14, 15);
   return SHUFFLE(four[0], four[1], 0, 1, 2, 3, 8, 9, 10, 11) +
          SHUFFLE(four[0], four[1], 4, 5, 6, 7, 12, 13, 14, 15);
 #elif WIDTH == 32
   Vector pair[2];
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; i++)
+  UNROLLED for (int i = 0; i < 2; i++)
     pair[i] = SHUFFLE(s[2 * i], s[2 * i + 1], 0, 4, 2, 6) +
               SHUFFLE(s[2 * i], s[2 * i + 1], 1, 5, 3, 7);
   return SHUFFLE(pair[0], pair[1], 0, 1, 4, 5) +
@@ -178,19 +162,14 @@ INLINE void product_of(const int sides, long m, long n, const double *a, const d
   for (; i + 8 <= m; i += 8) {
     const long wide = reach(i, n, triangular), whole = wide / LANES * LANES;
     Vector s[AT_ONCE][8] = {0};
-#pragma GCC unroll 2
-    for (int from = 0; from < 8; from += BLOCK)
+    UNROLLED for (int from = 0; from < 8; from += BLOCK)
       for (long k = 0; k < whole; k += LANES)
-#pragma GCC unroll 8
-        for (int r = from; r < from + BLOCK; r++) {
+        UNROLLED for (int r = from; r < from + BLOCK; r++) {
           const Vector row = *(const Loose *)(a + (i + r) * n + k);
-#pragma GCC unroll 3
-          for (int c = 0; c < sides; c++) s[c][r] += row * *(const Loose *)(b + c * ldb + k);
+          UNROLLED for (int c = 0; c < sides; c++) s[c][r] += row * *(const Loose *)(b + c * ldb + k);
         }
-#pragma GCC unroll 3
-    for (int c = 0; c < sides; c++)
-#pragma GCC unroll 4
-      for (int v = 0; v < SPAN; v++) ((Loose *)(out + c * ldo + i))[v] += sums_of(s[c] + v * LANES);
+    UNROLLED for (int c = 0; c < sides; c++)
+      UNROLLED for (int v = 0; v < SPAN; v++) ((Loose *)(out + c * ldo + i))[v] += sums_of(s[c] + v * LANES);
     for (long k = whole; k < wide; k++)
       for (int r = 0; r < 8; r++)
         for (int c = 0; c < sides; c++) out[c * ldo + i + r] += a[(i + r) * n + k] * b[c * ldb + k];
@@ -205,21 +184,16 @@ INLINE void transposed_of(const int sides, const int rows, long m, long n, const
   for (; i < m / 8 * 8; i += rows) {
     const long wide = reach(i / 8 * 8, n, triangular);
     double weight[AT_ONCE][8]; /* copies: the results might be where they are */
-#pragma GCC unroll 3
-    for (int c = 0; c < sides; c++)
-#pragma GCC unroll 8
-      for (int r = 0; r < rows; r++) weight[c][r] = b[c * ldb + i + r];
+    UNROLLED for (int c = 0; c < sides; c++)
+      UNROLLED for (int r = 0; r < rows; r++) weight[c][r] = b[c * ldb + i + r];
     long k = 0;
     for (; k + LANES <= wide; k += LANES) {
       Vector row[8];
-#pragma GCC unroll 8
-      for (int r = 0; r < rows; r++) row[r] = *(const Loose *)(a + (i + r) * n + k);
-#pragma GCC unroll 3
-      for (int c = 0; c < sides; c++) {
+      UNROLLED for (int r = 0; r < rows; r++) row[r] = *(const Loose *)(a + (i + r) * n + k);
+      UNROLLED for (int c = 0; c < sides; c++) {
         Vector even = *(Loose *)(out + c * ldo + k), odd = weight[c][1] * row[1];
         even += weight[c][0] * row[0];
-#pragma GCC unroll 4
-        for (int r = 2; r < rows; r += 2) {
+        UNROLLED for (int r = 2; r < rows; r += 2) {
           even += weight[c][r] * row[r];
           odd += weight[c][r + 1] * row[r + 1];
         }

@@ -259,15 +259,16 @@ static void run_wide_factors(void *context, double *memory, long task) {
   const long first = w->problem->first, count = w->to - first;
   long size;
   factors(w->problem, lay_out(memory, w->problem, &size), first + task * count / w->tasks,
-      first + (task + 1) * count / w->tasks, NULL);
+          first + (task + 1) * count / w->tasks, NULL);
 }
 
 static void run_block(void *context, double *memory, long task) {
   const Wide *w = context;
   const long i = task / w->across * TALL, j = task % w->across * BROAD, below = i + TALL, right = j + BROAD;
   (void)memory;
-  if (j < below) add_block(w->rows, w->x, w->problem->packed, w->problem->deep, i, below < w->x ? below : w->x, j,
-                     right < w->x ? right : w->x, w->sum);
+  if (j < below)
+    add_block(w->rows, w->x, w->problem->packed, w->problem->deep, i, below < w->x ? below : w->x, j,
+              right < w->x ? right : w->x, w->sum);
 }
 
 /* Factors of one problem; the lower blocks of its sum of R'(1 - uu')R in `sum`. 0: no memory. */
@@ -312,9 +313,7 @@ static XLA_FFI_Error *factored_wide(const Call *call) {
    -> (k (Y,N,N), u (Y,N,G), tri (Y,G,G), schur (X,X)), N = T + W; all with a batch in front. */
 XLA_FFI_Error *NAME(jaxpriv_rows_factor)(XLA_FFI_CallFrame *frame) {
   Call call[1];
-  if (!shaped(frame, XLA_FFI_DataType_F64, "TX YWX YX YN YGN | YNN YNG YGG XX", call) ||
-      SIZE('N') != SIZE('T') + SIZE('W'))
-    return misshapen(frame);
+  if (!of_systems(frame, "TX YWX YX YN YGN | YNN YNG YGG XX", call)) return misshapen(frame);
   if (SIZE('X') >= WIDE) return factored_wide(call);
   return factored(call, SIZE('N'), width_of(SIZE('X')) * width_of(SIZE('X')));
 }
@@ -323,8 +322,6 @@ XLA_FFI_Error *NAME(jaxpriv_rows_factor)(XLA_FFI_CallFrame *frame) {
     rho (M,Y,X), link (M,Y,N), level (M,Y,G), row (M,X)) -> (kappa (M,Y,N), e (M,X)); all with a batch. */
 XLA_FFI_Error *NAME(jaxpriv_rows_solve)(XLA_FFI_CallFrame *frame) {
   Call call[1];
-  if (!shaped(frame, XLA_FFI_DataType_F64, "YNN YNG YGG XX TX YWX YX MYX MYN MYG MX | MYN MX", call) ||
-      SIZE('N') != SIZE('T') + SIZE('W'))
-    return misshapen(frame);
+  if (!of_systems(frame, "YNN YNG YGG XX TX YWX YX MYX MYN MYG MX | MYN MX", call)) return misshapen(frame);
   return solutions(call, SIZE('N'));
 }

@@ -1,6 +1,11 @@
 /* The end of `rows.c` and `inputs.c`: their factors, forward and backward as tasks that do one piece of the outputs each, and
    what is left of the systems by their sums. `order`: of an output's matrix. */
 
+/* Whether a call is one of such systems. */
+static int of_systems(XLA_FFI_CallFrame *frame, const char *words, Call *call) {
+  return shaped(frame, XLA_FFI_DataType_F64, words, call) && SIZE('N') == SIZE('T') + SIZE('W');
+}
+
 static Factors factors_of(const Call *call, long problem) {
   Factors f = {SIZES};
   for (int i = 0; i < (int)(sizeof f.arrays / sizeof(double *)); i++) f.arrays[i] = array_of(call, i, problem);

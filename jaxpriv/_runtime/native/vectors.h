@@ -1,7 +1,6 @@
 /* Exponentials, logarithms, selections and sums of vectors of doubles, for one instruction set (after `panels.h`).
    Relative errors are a few units of rounding. */
 
-
 typedef unsigned long long Bits __attribute__((vector_size(WIDTH)));
 
 INLINE Vector all_of(double value) { return (Vector){0} + value; }
@@ -12,22 +11,19 @@ INLINE Vector larger(Vector a, Vector b) { return pick(a > b, a, b); }
 INLINE Vector smaller(Vector a, Vector b) { return pick(a < b, a, b); }
 
 INLINE Vector root_of(Vector a) {
-#pragma GCC unroll 8
-  for (int i = 0; i < LANES; i++) a[i] = sqrt(a[i]);
+  UNROLLED for (int i = 0; i < LANES; i++) a[i] = sqrt(a[i]);
   return a;
 }
 
 INLINE double sum_of(Vector a) {
   double sum = a[0];
-#pragma GCC unroll 8
-  for (int i = 1; i < LANES; i++) sum += a[i];
+  UNROLLED for (int i = 1; i < LANES; i++) sum += a[i];
   return sum;
 }
 
 INLINE double largest_of(Vector a) {
   double most = a[0];
-#pragma GCC unroll 8
-  for (int i = 1; i < LANES; i++) most = a[i] > most ? a[i] : most;
+  UNROLLED for (int i = 1; i < LANES; i++) most = a[i] > most ? a[i] : most;
   return most;
 }
 
@@ -42,8 +38,7 @@ INLINE Vector exponential(Vector x) {
   const Vector near = x * 0x1.71547652b82fep0 + turn, n = near - turn;
   const Vector r = (x - n * 0x1.62e42fefa3800p-1) - n * 0x1.ef35793c76730p-45, rr = r * r;
   Vector even = all_of(c[0]), odd = all_of(c[1]);
-#pragma GCC unroll 8
-  for (int i = 2; i < 12; i += 2) even = even * rr + c[i], odd = odd * rr + c[i + 1];
+  UNROLLED for (int i = 2; i < 12; i += 2) even = even * rr + c[i], odd = odd * rr + c[i + 1];
   return (Vector)((Bits)(even * rr + odd * r + 1.0) + ((Bits)near << 52));
 }
 

@@ -85,8 +85,58 @@ typedef struct {
   const double *worst, *spare;
 } Sides;
 
-/* One problem, and all working memory. The second axis of arrays (., Y) has `across` places, that of A (T, X) `columns`, that of
-   its transpose `lines`: multiples of 8, SIDE and SIDE. Places beyond the outputs hold zeros, those of z and s ones. */
+/* Arrays of a problem and of working memory, with their numbers. The second axis of arrays (., Y) has `across` places, that of
+   A (T, X) `columns`, that of its transpose `lines`: multiples of 8, SIDE and SIDE. Places beyond the outputs hold zeros, those
+   of z and s ones.
+
+   Of all programs: rows, turned: A with the rows first and with the inputs first; inside, far: 1 and 0 on the support, 0 and
+   FAR outside; height: weights of the central path, under: their inverses; inverse_x, inverse_z: 1/x on the support and 0
+   outside, 1/z; normal to row: residuals; t: multiples of the normals, missing: of the levels; h to gather: the Newton system;
+   after to slope: of a step; mechanism, scores, price: the best candidate, (X, Y), (T, Y), (Q).
+
+   Relative entropies: sums (X): column sums of A. seen (T): whether the reference is positive; bend: ln reference + centre, -FAR
+   where it is not; part: the reference by its sum. level (Y): of the rules of the point.
+
+   Minimax programs: bent (X, Y): the part of z that is quadratic in a move. absent (Y): FAR beyond the outputs. shares: the
+   changes, by the responses, of what a unit of the peak allows. The others are of a candidate.
+
+   The limit on the sum, and limits in every outcome: rules (T, Y): k by their prices. line (X, Y): the rows of the limits in
+   the Newton system. claim (Y): |t level|, which rules outside of their set overstate. left_...: the residual of a solution.
+
+   Limits in every outcome: offset, rate (X): the limit is phi + offset . W_y <= peak rate . W_y. tight (Y): sigma / eta. used:
+   the left side less the right one, by the rules. held, unheld: rate . x and its negative. spare, worst: of a corrector. eta: the
+   prices of the best candidate.
+
+   Linear rows: stated, rise (T, X): the rows are stated - peak rise; both also with the inputs first. reference, turn (T): the
+   normalisation is reference + peak turn. The others are of a point or a move. */
+#define ARRAYS(ARRAY) \
+  ARRAY(rows, flat) ARRAY(turned, upright) ARRAY(cost, matrix) ARRAY(constraints, r * matrix) ARRAY(inside, matrix) \
+  ARRAY(far, matrix) ARRAY(feasible, matrix) ARRAY(mass, x) ARRAY(height, x) ARRAY(under, x) ARRAY(limits, q) \
+  ARRAY(inverse_x, matrix) ARRAY(inverse_z, matrix) ARRAY(normal, table) ARRAY(curved, table) ARRAY(link, table) \
+  ARRAY(t, across) ARRAY(missing, across) ARRAY(use, q) ARRAY(row, x) ARRAY(h, deep * across) ARRAY(u, table) \
+  ARRAY(shorter, across) ARRAY(k, triangle * across) ARRAY(l, triangle * PAD) ARRAY(d, columns * SIDE * PAD) \
+  ARRAY(total, triangle * PAD) ARRAY(sum, n * n) ARRAY(scale, n) ARRAY(schur, n * n) ARRAY(strip, 2 * PANEL * n) \
+  ARRAY(half, 3 * columns * across) ARRAY(right, 3 * n + padded(w->private)) \
+  ARRAY(gather, PAD * (of_factor > of_solve ? of_factor : of_solve)) ARRAY(after, matrix + 2 * across) \
+  ARRAY(rho, (2 + free) * matrix) ARRAY(costs, matrix) ARRAY(ax, table) ARRAY(logs, matrix) ARRAY(pair, q) \
+  ARRAY(limit, q) ARRAY(matrix, free * (free + 1)) ARRAY(slope, free * q) ARRAY(mechanism, matrix) ARRAY(scores, table) \
+  ARRAY(price, q) ARRAY(sums, entropic * x) ARRAY(bend, entropic * w->private) ARRAY(seen, entropic * w->private) \
+  ARRAY(centre, entropic * w->private) ARRAY(part, entropic * w->private) ARRAY(level, entropic * across) \
+  ARRAY(bent, MINIMAX * matrix) ARRAY(absent, MINIMAX * across) ARRAY(shares, MINIMAX * free) \
+  ARRAY(plain, MINIMAX * matrix) ARRAY(left, MINIMAX * matrix) ARRAY(onto, MINIMAX * matrix) \
+  ARRAY(other, MINIMAX * matrix) ARRAY(ratios, MINIMAX * across) ARRAY(rare, MINIMAX * across) ARRAY(valid, table) \
+  ARRAY(offset, WORST * x) ARRAY(rate, WORST * x) ARRAY(rules, (WORST || LIMITED) * table) \
+  ARRAY(line, (WORST || LIMITED) * matrix) ARRAY(claim, (WORST || LIMITED) * across) ARRAY(tight, WORST * across) \
+  ARRAY(used, WORST * across) ARRAY(held, WORST * across) ARRAY(unheld, WORST * across) ARRAY(spare, WORST * across) \
+  ARRAY(worst, WORST * across) ARRAY(inverse_eta, WORST * across) ARRAY(inverse_sigma, WORST * across) \
+  ARRAY(eta, WORST * across) ARRAY(left_rho, REFINED * matrix) ARRAY(left_link, REFINED * table) \
+  ARRAY(left_worst, WORST * across) ARRAY(left_level, REFINED * across) ARRAY(left_row, REFINED * x) \
+  ARRAY(stated, LINEAR * flat) ARRAY(rise, LINEAR * flat) ARRAY(stated_turned, LINEAR * upright) \
+  ARRAY(rise_turned, LINEAR * upright) ARRAY(reference, LINEAR * w->private) ARRAY(turn, LINEAR * w->private) \
+  ARRAY(inverse_k, LINEAR * table) ARRAY(inverse_s, LINEAR * table) ARRAY(pushed, LINEAR * table) \
+  ARRAY(weighted, LINEAR * table) ARRAY(lost, LINEAR * table) ARRAY(unturned, LINEAR * across) \
+  ARRAY(nothing, LINEAR * across)
+
 typedef struct {
   long private, inputs, outputs, budgets;
   long prices;     /* Q: one for each budget, then that of the limit on the sum */
@@ -96,44 +146,17 @@ typedef struct {
   long deep;  /* rows of the Newton system: those of A, and that of the limit in every outcome */
   long whole; /* numbers of a point */
   const Method *method;
-  double tol, rtol, shift;
-  double *rows, *turned, *cost, *constraints, *feasible; /* A with the rows first and with the inputs first; the program */
-  double *inside, *far;                                  /* 1 and 0 on the support, 0 and FAR outside */
-  double *mass, *height, *under, *limits;                /* height: weights of the central path; under: their inverses */
-  double pairs;                                          /* the sum of the weights of all products */
+  double tol, rtol, shift, mu, value, bound, balance;
+  double pairs;        /* the sum of the weights of all products */
+  double whole_log;    /* the logarithm of the sum of the reference, 0 of one that is 1 up to rounding (`_log_of_total`) */
+  double feasible_use; /* of the limit on the sum */
   Point point, predict, centring, move, trial, own, along, response[MOST_FREE]; /* along: the move along the path */
-  double *inverse_x, *inverse_z;                            /* 1/x on the support and 0 outside, 1/z */
-  double *normal, *curved, *link, *t, *missing, *use, *row; /* residuals; t: multiples of the normals; missing: of the levels */
-  double mu;
-  double *h, *u, *shorter, *k, *l, *d, *total, *sum, *scale, *schur, *strip, *half, *right, *gather; /* the Newton system */
-  double *after, *rho, *costs, *ax, *logs, *pair, *limit, *matrix, *slope;                           /* of a step */
-  double *mechanism, *scores, *price; /* the best candidate, (X, Y), (T, Y), (Q) */
-  double value, bound;
-  /* Relative entropies. sums (X): column sums of A. seen (T): whether the reference is positive; bend: ln reference + centre, -FAR
-     where it is not; part: the reference by its sum, and whole_log the logarithm of that sum, 0 of one that is 1 up to rounding
-     (`_log_of_total`). level (Y): of the rules of the point. */
-  double *sums, *bend, *seen, *level, *centre, *part, whole_log;
-  /* Minimax programs. bent (X, Y): the part of z that is quadratic in a move. absent (Y): FAR beyond the outputs. shares: the
-     changes, by the responses, of what a unit of the peak allows. The others are of a candidate. */
-  double *bent, *absent, *shares, *plain, *left, *onto, *other, *ratios, *rare, *valid, balance;
-  /* The limit on the sum, and limits in every outcome. rules (T, Y): k by their prices. line (X, Y): the rows of the
-     limits in the Newton system. claim (Y): |t level|, which rules outside of their set
-     overstate. feasible_use: the use of the feasible point. */
-  double feasible_use, *rules, *line, *claim;
-  /* Limits in every outcome. offset, rate (X): the limit is phi + offset . W_y <= peak rate . W_y. tight (Y): sigma / eta. used:
-     the left side less the right one, by the rules. held, unheld: rate . x and its negative. spare, worst: of a corrector. eta: the
-     prices of the best candidate. */
-  double *offset, *rate, *tight, *used, *held, *unheld, *spare, *worst;
-  double *inverse_eta, *inverse_sigma, *eta;
-  double *left_rho, *left_link, *left_worst, *left_level, *left_row; /* the residual of a solution of the Newton system */
-  Point more;                                                        /* and its correction */
-  /* Linear rows. stated, rise (T, X): the rows are stated - peak rise; both also with the inputs first. reference, turn (T): the
-     normalisation is reference + peak turn. The others are of a point or a move. */
-  double *stated, *rise, *stated_turned, *rise_turned, *reference, *turn;
-  double *inverse_k, *inverse_s, *pushed, *weighted, *lost, *unturned, *nothing;
+  Point more;                                                                   /* the correction of a solution */
+#define DECLARED(name, count) double *name;
+  ARRAYS(DECLARED)
 } Space;
 
-#define TAKE(name, count) (w->name = at, at += padded(count))
+#define TAKE(name, count) w->name = at, at += padded(count);
 
 static double *take_point(const Space *w, Point *p, double *at) {
   const long matrix = w->inputs * w->across, table = w->private * w->across;
@@ -158,39 +181,8 @@ static long lay_out(Space *w, double *memory) {
   for (int i = 0; i < POINTS; i++) at = take_point(w, points[i], at);
   w->whole = (at - memory) / POINTS;
   for (long i = 0; i < free; i++) at = take_point(w, w->response + i, at);
-  TAKE(rows, flat), TAKE(turned, upright), TAKE(cost, matrix), TAKE(constraints, r * matrix);
-  TAKE(inside, matrix), TAKE(far, matrix), TAKE(feasible, matrix), TAKE(mass, x), TAKE(height, x), TAKE(under, x);
-  TAKE(limits, q);
-  TAKE(inverse_x, matrix), TAKE(inverse_z, matrix), TAKE(normal, table), TAKE(curved, table), TAKE(link, table);
-  TAKE(t, across), TAKE(missing, across), TAKE(use, q), TAKE(row, x);
-  TAKE(h, deep * across), TAKE(u, table), TAKE(shorter, across), TAKE(k, triangle * across), TAKE(l, triangle * PAD);
-  TAKE(d, columns * SIDE * PAD), TAKE(total, triangle * PAD), TAKE(sum, n * n), TAKE(scale, n), TAKE(schur, n * n);
-  TAKE(strip, 2 * PANEL * n), TAKE(half, 3 * columns * across), TAKE(right, 3 * n + padded(w->private));
-  TAKE(gather, PAD * (of_factor > of_solve ? of_factor : of_solve));
-  TAKE(after, matrix + 2 * across), TAKE(rho, (2 + free) * matrix), TAKE(costs, matrix), TAKE(ax, table);
-  TAKE(logs, matrix), TAKE(pair, q), TAKE(limit, q), TAKE(matrix, free * (free + 1)), TAKE(slope, free * q);
-  TAKE(mechanism, matrix), TAKE(scores, table), TAKE(price, q);
-  TAKE(sums, entropic * x), TAKE(bend, entropic * w->private), TAKE(seen, entropic * w->private);
-  TAKE(centre, entropic * w->private), TAKE(part, entropic * w->private);
-  TAKE(level, entropic * across);
-  TAKE(bent, MINIMAX * matrix), TAKE(absent, MINIMAX * across), TAKE(shares, MINIMAX * free);
-  TAKE(plain, MINIMAX * matrix), TAKE(left, MINIMAX * matrix), TAKE(onto, MINIMAX * matrix), TAKE(other, MINIMAX * matrix);
-  TAKE(ratios, MINIMAX * across), TAKE(rare, MINIMAX * across);
-  TAKE(valid, table);
-  TAKE(offset, WORST * x), TAKE(rate, WORST * x);
-  TAKE(rules, (WORST || LIMITED) * table), TAKE(line, (WORST || LIMITED) * matrix);
-  TAKE(claim, (WORST || LIMITED) * across);
-  TAKE(tight, WORST * across), TAKE(used, WORST * across), TAKE(held, WORST * across), TAKE(unheld, WORST * across);
-  TAKE(spare, WORST * across), TAKE(worst, WORST * across);
-  TAKE(inverse_eta, WORST * across), TAKE(inverse_sigma, WORST * across), TAKE(eta, WORST * across);
-  TAKE(left_rho, REFINED * matrix), TAKE(left_link, REFINED * table), TAKE(left_worst, WORST * across);
-  TAKE(left_level, REFINED * across), TAKE(left_row, REFINED * x);
+  ARRAYS(TAKE)
   if (REFINED) at = take_point(w, &w->more, at);
-  TAKE(stated, LINEAR * flat), TAKE(rise, LINEAR * flat), TAKE(stated_turned, LINEAR * upright);
-  TAKE(rise_turned, LINEAR * upright), TAKE(reference, LINEAR * w->private), TAKE(turn, LINEAR * w->private);
-  TAKE(inverse_k, LINEAR * table), TAKE(inverse_s, LINEAR * table);
-  TAKE(pushed, LINEAR * table), TAKE(weighted, LINEAR * table), TAKE(lost, LINEAR * table);
-  TAKE(unturned, LINEAR * across), TAKE(nothing, LINEAR * across);
   return at - memory;
 }
 

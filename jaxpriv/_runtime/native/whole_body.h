@@ -1,6 +1,10 @@
 /* The steps of whole solves (`whole.h`). What follows from the kind of program is declared here and stands in the file of its
    kernel. */
 
+#include "whole.h"
+#include "whole_system.h"
+#include "whole_points.h"
+
 /* Of the kind of program. */
 
 /* The candidate before the first point. */
@@ -137,6 +141,7 @@ static void fallen(const Space *w, Point *move, double peak) {
 static double to_boundary(const Space *w, const Point *move) {
   const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across;
   const double furthest = OF_LOGARITHMS * w->method->score_change;
+  const double inverse = LIMITED ? 1.0 / w->point.price[w->budgets] : 1.0;
   Vector most = {0}, change = {0};
   for (long i = 0; i < matrix; i++) {
     most = larger(most, -((const Vector *)move->x)[i] * ((const Vector *)w->inverse_x)[i]);
@@ -147,17 +152,12 @@ static double to_boundary(const Space *w, const Point *move) {
     if (LINEAR) {
       most = larger(most, -dk * ((const Vector *)w->inverse_k)[i]);
       most = larger(most, -((const Vector *)move->s)[i] * ((const Vector *)w->inverse_s)[i]);
-    } else if (WORST) { /* rules are quotients by a price that moves */
-      const Vector eta = ((const Vector *)move->eta)[i % across], turn = dk - ((const Vector *)w->rules)[i] * eta;
-      const Vector used = (larger(turn, -turn) - furthest * eta) * ((const Vector *)w->inverse_eta)[i % across];
+    } else { /* rules are quotients by a price that moves, or in the objective by one */
+      const Vector price = WORST ? ((const Vector *)move->eta)[i % across] : all_of(LIMITED ? move->price[w->budgets] : 0.0);
+      const Vector by = WORST ? ((const Vector *)w->inverse_eta)[i % across] : all_of(inverse);
+      const Vector turn = WORST || LIMITED ? dk - price * ((const Vector *)w->rules)[i] : dk;
+      const Vector used = (larger(turn, -turn) - furthest * price) * by;
       change = larger(change, pick(turn != 0.0, used, (Vector){0}));
-    } else if (LIMITED) {
-      const double price = w->point.price[w->budgets], moves = move->price[w->budgets];
-      const Vector turn = dk - moves * ((const Vector *)w->rules)[i];
-      const Vector used = (larger(turn, -turn) - furthest * moves) * (1.0 / price);
-      change = larger(change, pick(turn != 0.0, used, (Vector){0}));
-    } else {
-      change = larger(change, larger(dk, -dk));
     }
   }
   for (long v = 0; WORST && v < across; v++) {

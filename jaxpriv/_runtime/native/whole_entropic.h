@@ -1,6 +1,5 @@
 /* What the kernels of relative entropies share (`whole.h`), for one instruction set. */
 
-
 /* sum_x weights_x x of every output, (Y), of x (X, Y). */
 static void weighted_by(const Space *w, const double *weights, const double *x, double *to) {
   const long across = w->across / LANES;

@@ -28,6 +28,13 @@ static double within_budgets(const Space *w, const double *x) {
   return share;
 }
 
+/* x of a first point, and its peak, which has room above the largest ratio. */
+static double first_peak(Space *w) {
+  uniform(w, w->after);
+  mixed(w, w->after, within_budgets(w, w->after), w->feasible, w->point.x);
+  return w->point.peak[0] = ABOVE * largest_ratio(w, w->point.x);
+}
+
 /* ---- of a point ------------------------------------------------------------------------------------- */
 
 /* The prices of the point, scaled. */

@@ -1,6 +1,5 @@
 /* What whole solves (`whole.h`) compute of points and mechanisms, for one instruction set. */
 
-
 /* ---- of a point ------------------------------------------------------------------------------------- */
 
 /* The sum of values (Y). */

@@ -4,7 +4,6 @@
    1 + B_y'B_y = (K_y'K_y)^-1; what is kept is K_y s, in panels of SIDE columns: rows from the diagonal on, SIDE vectors
    each. `jaxpriv.solvers._newton_system` has the equations (`input_system`). */
 
-
 /* How much a diagonal is raised first, and from where on no more: of `_newton_system`. */
 #define LEAST_SHIFT 1e-14
 #define MOST_SHIFT 1e-4
@@ -14,47 +13,33 @@ static inline long panel_at(long columns, long j) { return (columns - (j - SIDE)
 
 /* s += sign a'b for columns of SIDE vectors. */
 INLINE void multiply(long depth, const Vector *a, long lda, const Vector *b, long ldb, double sign, Vector *s) {
-#pragma GCC unroll 2
-  for (int from = 0; from < SIDE; from += HALF) {
+  UNROLLED for (int from = 0; from < SIDE; from += HALF) {
     Vector sum[HALF][SIDE];
-#pragma GCC unroll 4
-    for (int i = 0; i < HALF; i++)
-#pragma GCC unroll 4
-      for (int j = 0; j < SIDE; j++) sum[i][j] = (Vector){0};
+    UNROLLED for (int i = 0; i < HALF; i++)
+      UNROLLED for (int j = 0; j < SIDE; j++) sum[i][j] = (Vector){0};
     for (long k = 0; k < depth; k++) {
       const Vector *left = a + k * lda + from, *right = b + k * ldb;
-#pragma GCC unroll 4
-      for (int i = 0; i < HALF; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < SIDE; j++) sum[i][j] += left[i] * right[j];
+      UNROLLED for (int i = 0; i < HALF; i++)
+        UNROLLED for (int j = 0; j < SIDE; j++) sum[i][j] += left[i] * right[j];
     }
-#pragma GCC unroll 4
-    for (int i = 0; i < HALF; i++)
-#pragma GCC unroll 4
-      for (int j = 0; j < SIDE; j++) s[(from + i) * SIDE + j] += sign * sum[i][j];
+    UNROLLED for (int i = 0; i < HALF; i++)
+      UNROLLED for (int j = 0; j < SIDE; j++) s[(from + i) * SIDE + j] += sign * sum[i][j];
   }
 }
 
 /* The inverse d of the lower triangular factor of s (SIDE, SIDE), of which the lower half is used up; above the diagonal
    d is zero. */
 INLINE void corner_factor(Vector *s, Vector *d) {
-#pragma GCC unroll 4
-  for (int i = 0; i < SIDE; i++)
-#pragma GCC unroll 4
-    for (int j = 0; j < SIDE; j++) d[i * SIDE + j] = all_of(i == j);
-#pragma GCC unroll 4
-  for (int j = 0; j < SIDE; j++) {
+  UNROLLED for (int i = 0; i < SIDE; i++)
+    UNROLLED for (int j = 0; j < SIDE; j++) d[i * SIDE + j] = all_of(i == j);
+  UNROLLED for (int j = 0; j < SIDE; j++) {
     const Vector inverse = 1.0 / root_of(s[j * SIDE + j]);
     Vector below[SIDE];
-#pragma GCC unroll 4
-    for (int c = 0; c <= j; c++) d[j * SIDE + c] *= inverse;
-#pragma GCC unroll 4
-    for (int i = j + 1; i < SIDE; i++) {
+    UNROLLED for (int c = 0; c <= j; c++) d[j * SIDE + c] *= inverse;
+    UNROLLED for (int i = j + 1; i < SIDE; i++) {
       below[i] = s[i * SIDE + j] * inverse;
-#pragma GCC unroll 4
-      for (int c = j + 1; c <= i; c++) s[i * SIDE + c] -= below[i] * below[c];
-#pragma GCC unroll 4
-      for (int c = 0; c <= j; c++) d[i * SIDE + c] -= below[i] * d[j * SIDE + c];
+      UNROLLED for (int c = j + 1; c <= i; c++) s[i * SIDE + c] -= below[i] * below[c];
+      UNROLLED for (int c = 0; c <= j; c++) d[i * SIDE + c] -= below[i] * d[j * SIDE + c];
     }
   }
 }
@@ -67,22 +52,17 @@ static Places factor_outputs(long depth, long columns, const Vector *b, const Ve
   for (long i = 0; i < columns; i += SIDE) {
     Vector *own = l + i * (i - SIDE) / 2, *corner = d + i * SIDE, block[SIDE * SIDE];
     for (long j = 0; j <= i; j += SIDE) {
-#pragma GCC unroll 4
-      for (int r = 0; r < SIDE; r++)
-#pragma GCC unroll 4
-        for (int c = 0; c < SIDE; c++) block[r * SIDE + c] = all_of(i == j && r == c);
+      UNROLLED for (int r = 0; r < SIDE; r++)
+        UNROLLED for (int c = 0; c < SIDE; c++) block[r * SIDE + c] = all_of(i == j && r == c);
       multiply(depth, b + i, columns, b + j, columns, 1.0, block);
       for (int r = 0; i == j && r < SIDE; r++) block[r * SIDE + r] += shift * block[r * SIDE + r];
       multiply(j, own, SIDE, l + j * (j - SIDE) / 2, SIDE, -1.0, block);
       if (j == i) break;
       const Vector *inverse = d + j * SIDE;
-#pragma GCC unroll 4
-      for (int c = 0; c < SIDE; c++)
-#pragma GCC unroll 4
-        for (int r = 0; r < SIDE; r++) {
+      UNROLLED for (int c = 0; c < SIDE; c++)
+        UNROLLED for (int r = 0; r < SIDE; r++) {
           Vector sum = block[r * SIDE] * inverse[c * SIDE];
-#pragma GCC unroll 4
-          for (int e = 1; e <= c; e++) sum += block[r * SIDE + e] * inverse[c * SIDE + e];
+          UNROLLED for (int e = 1; e <= c; e++) sum += block[r * SIDE + e] * inverse[c * SIDE + e];
           own[(j + c) * SIDE + r] = sum;
         }
     }
@@ -96,13 +76,10 @@ static Places factor_outputs(long depth, long columns, const Vector *b, const Ve
       }
       memset(block, 0, sizeof block);
       multiply(i - j, own + j * SIDE, SIDE, panel, SIDE, -1.0, block);
-#pragma GCC unroll 4
-      for (int r = 0; r < SIDE; r++)
-#pragma GCC unroll 4
-        for (int c = 0; c < SIDE; c++) {
+      UNROLLED for (int r = 0; r < SIDE; r++)
+        UNROLLED for (int c = 0; c < SIDE; c++) {
           Vector sum = corner[r * SIDE] * block[c];
-#pragma GCC unroll 4
-          for (int e = 1; e <= r; e++) sum += corner[r * SIDE + e] * block[e * SIDE + c];
+          UNROLLED for (int e = 1; e <= r; e++) sum += corner[r * SIDE + e] * block[e * SIDE + c];
           row[r * SIDE + c] = sum;
         }
     }
@@ -121,42 +98,35 @@ INLINE void weighted_rows(const int sides, long count, long n, const double *a, 
                           long ldo) {
   for (long i = 0; i < n; i += SIDE) {
     Vector sum[AT_ONCE][SIDE];
-#pragma GCC unroll 3
-    for (int m = 0; m < sides; m++)
-#pragma GCC unroll 4
-      for (int j = 0; j < SIDE; j++) sum[m][j] = (Vector){0};
+    UNROLLED for (int m = 0; m < sides; m++)
+      UNROLLED for (int j = 0; j < SIDE; j++) sum[m][j] = (Vector){0};
     for (long t = 0; t < count; t++)
-#pragma GCC unroll 3
-      for (int m = 0; m < sides; m++)
-#pragma GCC unroll 4
-        for (int j = 0; j < SIDE; j++) sum[m][j] += a[t * n + i + j] * v[m * ldv + t];
-#pragma GCC unroll 3
-    for (int m = 0; m < sides; m++)
-#pragma GCC unroll 4
-      for (int j = 0; j < SIDE; j++) out[m * ldo + i + j] = sum[m][j];
+      UNROLLED for (int m = 0; m < sides; m++)
+        UNROLLED for (int j = 0; j < SIDE; j++) sum[m][j] += a[t * n + i + j] * v[m * ldv + t];
+    UNROLLED for (int m = 0; m < sides; m++)
+      UNROLLED for (int j = 0; j < SIDE; j++) out[m * ldo + i + j] = sum[m][j];
+  }
+}
+
+/* The same for every output, of v (count, Y) into out (found, Y); n is `found` as a multiple of SIDE. */
+static void weighted(const Space *w, long count, long found, long n, const double *a, const double *v, double *out) {
+  const long across = w->across / LANES;
+  for (long y = 0; y < across; y++) {
+    Vector *in = (Vector *)w->gather, *sums = in + count;
+    for (long t = 0; t < count; t++) in[t] = ((const Vector *)v)[t * across + y];
+    weighted_rows(1, count, n, a, in, 0, sums, 0);
+    for (long i = 0; i < found; i++) ((Vector *)out)[i * across + y] = sums[i];
   }
 }
 
 /* A x of every output, (T, Y), of x (X, Y) and A with the inputs first. */
 static void rows_of(const Space *w, const double *turned, const double *x, double *out) {
-  const long across = w->across / LANES;
-  for (long v = 0; v < across; v++) {
-    Vector *in = (Vector *)w->gather, *found = in + w->columns;
-    for (long i = 0; i < w->inputs; i++) in[i] = ((const Vector *)x)[i * across + v];
-    weighted_rows(1, w->inputs, w->lines, turned, in, 0, found, 0);
-    for (long t = 0; t < w->private; t++) ((Vector *)out)[t * across + v] = found[t];
-  }
+  weighted(w, w->inputs, w->private, w->lines, turned, x, out);
 }
 
 /* A'k of every output, (X, Y), of k (T, Y). */
 static void columns_of(const Space *w, const double *rows, const double *k, double *out) {
-  const long across = w->across / LANES;
-  for (long v = 0; v < across; v++) {
-    Vector *in = (Vector *)w->gather, *found = in + w->lines;
-    for (long t = 0; t < w->private; t++) in[t] = ((const Vector *)k)[t * across + v];
-    weighted_rows(1, w->private, w->columns, rows, in, 0, found, 0);
-    for (long i = 0; i < w->inputs; i++) ((Vector *)out)[i * across + v] = found[i];
-  }
+  weighted(w, w->private, w->inputs, w->columns, rows, k, out);
 }
 
 /* ---- factors ---------------------------------------------------------------------------------------- */
@@ -223,8 +193,7 @@ APART int factor_system(Space *w) {
   for (long i = 0, at = 0; i < columns; i += SIDE)
     for (long j = 0; j <= i; j += SIDE, at += SIDE * SIDE) {
       double sums[SIDE * SIDE] __attribute__((aligned(64)));
-#pragma GCC unroll 8
-      for (int c = 0; c < SIDE * SIDE; c += LANES) *(Vector *)(sums + c) = sums_of(total + at + c);
+      UNROLLED for (int c = 0; c < SIDE * SIDE; c += LANES) *(Vector *)(sums + c) = sums_of(total + at + c);
       for (int r = 0; r < SIDE; r++)
         for (int c = 0; c < SIDE; c++) w->sum[(i + r) * n + j + c] = w->sum[(j + c) * n + i + r] = sums[r * SIDE + c];
     }
@@ -246,16 +215,12 @@ INLINE void down(const int sides, long columns, const Vector *k, const Vector *v
   for (long j = 0; j < columns; j += SIDE) {
     const Vector *panel = k + panel_at(columns, j);
     Vector own[AT_ONCE][SIDE];
-#pragma GCC unroll 3
-    for (int m = 0; m < sides; m++)
-#pragma GCC unroll 4
-      for (int c = 0; c < SIDE; c++) own[m][c] = v[m * columns + j + c];
+    UNROLLED for (int m = 0; m < sides; m++)
+      UNROLLED for (int c = 0; c < SIDE; c++) own[m][c] = v[m * columns + j + c];
     for (long i = j; i < columns; i++, panel += SIDE)
-#pragma GCC unroll 3
-      for (int m = 0; m < sides; m++) {
+      UNROLLED for (int m = 0; m < sides; m++) {
         Vector sum = out[m * columns + i];
-#pragma GCC unroll 4
-        for (int c = 0; c < SIDE; c++) sum += panel[c] * own[m][c];
+        UNROLLED for (int c = 0; c < SIDE; c++) sum += panel[c] * own[m][c];
         out[m * columns + i] = sum;
       }
   }
@@ -266,19 +231,13 @@ INLINE void up(const int sides, long columns, const Vector *k, const Vector *v, 
   for (long j = 0; j < columns; j += SIDE) {
     const Vector *panel = k + panel_at(columns, j);
     Vector sum[AT_ONCE][SIDE];
-#pragma GCC unroll 3
-    for (int m = 0; m < sides; m++)
-#pragma GCC unroll 4
-      for (int c = 0; c < SIDE; c++) sum[m][c] = (Vector){0};
+    UNROLLED for (int m = 0; m < sides; m++)
+      UNROLLED for (int c = 0; c < SIDE; c++) sum[m][c] = (Vector){0};
     for (long i = j; i < columns; i++, panel += SIDE)
-#pragma GCC unroll 3
-      for (int m = 0; m < sides; m++)
-#pragma GCC unroll 4
-        for (int c = 0; c < SIDE; c++) sum[m][c] += panel[c] * v[m * columns + i];
-#pragma GCC unroll 3
-    for (int m = 0; m < sides; m++)
-#pragma GCC unroll 4
-      for (int c = 0; c < SIDE; c++) out[m * columns + j + c] = sum[m][c];
+      UNROLLED for (int m = 0; m < sides; m++)
+        UNROLLED for (int c = 0; c < SIDE; c++) sum[m][c] += panel[c] * v[m * columns + i];
+    UNROLLED for (int m = 0; m < sides; m++)
+      UNROLLED for (int c = 0; c < SIDE; c++) out[m * columns + j + c] = sum[m][c];
   }
 }
 
@@ -386,17 +345,7 @@ APART void solve_system(Space *w, long count, const Sides *asked, Point *moves) 
 
 /* ---- of limits in every outcome and on the sum ------------------------------------------------------ */
 
-/* The residual of a solution in the limits of the outputs of one vector, at fixed rules. */
-INLINE Vector left_limit(const Space *w, const Sides *asked, const Point *move, long y) {
-  const long across = w->across / LANES;
-  Vector own = asked->worst ? ((const Vector *)asked->worst)[y] : (Vector){0};
-  own -= ((const Vector *)w->tight)[y] * ((const Vector *)move->eta)[y];
-  for (long i = 0; i < w->inputs; i++)
-    own += ((const Vector *)w->line)[i * across + y] * ((const Vector *)move->x)[i * across + y];
-  return own;
-}
-
-/* Its residual in all equations, of the rows without multiples of the normals, into `left_...`: see `Equations`. */
+/* The residual of a solution in all equations, of the rows without multiples of the normals, into `left_...`: see `Equations`. */
 UNUSED static void left_over(Space *w, const Sides *asked, const Point *move) {
   const long across = w->across / LANES, table = w->private * across;
   const Vector *normal = (const Vector *)w->normal, *kappa = (const Vector *)move->k;
@@ -413,7 +362,12 @@ UNUSED static void left_over(Space *w, const Sides *asked, const Point *move) {
     for (long t = y; t < table; t += across) link[t] -= along * normal[t];
     ((Vector *)w->left_level)[y] = -((const Vector *)w->t)[y] * level;
     if (asked->level) ((Vector *)w->left_level)[y] += ((const Vector *)asked->level)[y];
-    if (WORST) ((Vector *)w->left_worst)[y] = left_limit(w, asked, move, y);
+    if (!WORST) continue;
+    Vector own = asked->worst ? ((const Vector *)asked->worst)[y] : (Vector){0};
+    own -= ((const Vector *)w->tight)[y] * ((const Vector *)move->eta)[y];
+    for (long i = 0, at = y; i < w->inputs; i++, at += across)
+      own += ((const Vector *)w->line)[at] * ((const Vector *)move->x)[at];
+    ((Vector *)w->left_worst)[y] = own;
   }
   for (long i = 0; i < w->inputs; i++) {
     Vector sum = {0};
@@ -437,39 +391,22 @@ INLINE double size_of(long count, const double *values, const double *factors) {
   return largest_of(most);
 }
 
-/* The sizes of the two terms of the equations that are refined: the limits of the outputs, or the rows of the limit on the sum. */
-UNUSED static double sizes_of(const Space *w, const Sides *asked, const Point *move) {
-  const long across = w->across / LANES, table = w->private * across;
-  if (WORST) return size_of(across, asked->worst, NULL) + size_of(across, move->eta, w->tight);
-  return size_of(table, asked->link, NULL) + size_of(table, move->k, w->curved);
-}
-
-/* The residual of a solution in these. */
-UNUSED static double missed_of(Space *w, const Sides *asked, const Point *move) {
-  const long across = w->across / LANES;
-  Vector most = {0};
-  if (!WORST) {
-    left_over(w, asked, move);
-    return size_of(w->private * across, w->left_link, NULL);
-  }
-  for (long y = 0; y < across; y++) {
-    const Vector own = left_limit(w, asked, move, y);
-    most = larger(most, larger(own, -own));
-  }
-  return largest_of(most);
-}
-
-/* Solutions whose residual in these is at most a share of their terms, by refinement (`Equations`); then k of limits in every
-   outcome by the moves of their prices. */
+/* Solutions whose residual in the limits of the outputs, or the rows of the limit on the sum, is at most a share of their terms,
+   by refinement (`Equations`); then k of limits in every outcome by the moves of their prices. */
 static void solve_refined(Space *w, long count, const Sides *asked, Point *moves) {
-  const long across = w->across / LANES, table = w->private * across;
+  const long across = w->across / LANES, table = w->private * across, refined = WORST ? across : table;
   solve_system(w, count, asked, moves);
   if (!REFINED) return;
   double wanted[MOST_SIDES];
-  for (long m = 0; m < count; m++) wanted[m] = sizes_of(w, asked + m, moves + m);
+  for (long m = 0; m < count; m++)
+    wanted[m] = ACCURATE * (size_of(refined, WORST ? asked[m].worst : asked[m].link, NULL) +
+                            size_of(refined, WORST ? moves[m].eta : moves[m].k, WORST ? w->tight : w->curved));
   for (int again = 0; again < MOST_REFINEMENTS; again++) {
     int short_of = 0;
-    for (long m = 0; m < count; m++) short_of = short_of || missed_of(w, asked + m, moves + m) > ACCURATE * wanted[m];
+    for (long m = 0; m < count && !short_of; m++) {
+      left_over(w, asked + m, moves + m);
+      short_of = size_of(refined, WORST ? w->left_worst : w->left_link, NULL) > wanted[m];
+    }
     if (!short_of) break;
     for (long m = 0; m < count; m++) {
       left_over(w, asked + m, moves + m);

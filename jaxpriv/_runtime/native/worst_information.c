@@ -4,9 +4,6 @@
 #define LINEAR 0
 #define WORST 1
 #define LIMITED 0
-#include "whole.h"
-#include "whole_system.h"
-#include "whole_points.h"
 #include "whole_body.h"
 #include "whole_entropic.h"
 #include "whole_minimax.h"
@@ -37,13 +34,10 @@ static void ratios_of(Space *w, const double *x) {
 /* ---- the first point -------------------------------------------------------------------------------- */
 
 static void begin(Space *w, long attempt) {
-  const double targets[] = {NEAR, SECOND, THIRD};
+  const double targets[] = {NEAR, SECOND, THIRD}, peak = first_peak(w);
   const long across = w->across / LANES, table = w->private * across;
   Vector *eta = (Vector *)w->point.eta, *sigma = (Vector *)w->point.sigma, *used = (Vector *)w->used, *k = (Vector *)w->point.k;
   const Vector *held = (const Vector *)w->held;
-  uniform(w, w->after);
-  mixed(w, w->after, within_budgets(w, w->after), w->feasible, w->point.x);
-  const double peak = w->point.peak[0] = ABOVE * largest_ratio(w, w->point.x);
   prior_rules(w, w->point.k);
   rows_of(w, w->turned, w->point.x, w->ax);
   edges_of(w, w->point.k, w->normal, w->level);
@@ -193,8 +187,6 @@ static void proof_of(Space *w) {
       ((Vector *)w->after)[at] = ((const Vector *)w->costs)[at] + peak * fall - moved_in;
     }
 }
-
-/* ---- the interface to XLA --------------------------------------------------------------------------- */
 
 XLA_FFI_Error *NAME(jaxpriv_worst_information_call)(XLA_FFI_CallFrame *frame) {
   return solve_batch(frame, WORDS("T T X X", "R", "P Y Y Y"));

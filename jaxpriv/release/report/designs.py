@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxpriv._runtime.counts import failure
-from jaxpriv._runtime.module import Shown, summary
+from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import instance
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, BlackwellOrder, blackwell_order, by_name
@@ -59,7 +59,7 @@ class ComparedDesign:
 
 
 @dataclass(frozen=True, eq=False)
-class DesignComparison(Shown):
+class DesignComparison:
     """What `compare_designs` found.
 
     Attributes:
@@ -87,42 +87,15 @@ class DesignComparison(Shown):
         """What the order of every two designs means, in words."""
         return tuple(_verdict(*names, order) for names, order in self.orders.items())
 
-    def _shown(self) -> dict[str, str]:
-        rows = {}
-        for name, design in self.designs.items():
-            leaks = [f"{label} at most {claim.end()}" for label, claim in design.leakages.items() if claim]
-            rows[name] = ", ".join([*leaks, f"guess right at most {design.correct_guess.end(digits=4)}"])
-        return rows | {", ".join(names): order.safer for names, order in self.orders.items()}
-
     @property
     def record(self) -> dict[str, Any]:
-        """What was found in terms of JSON; numbers that are proved are the texts of a claim."""
-        return {
-            "designs": {
-                name: {
-                    **vars(design),
-                    "asked": design.asked.record,
-                    "claims": {key: claim.record for key, claim in design.claims.items()},
-                    "leakages": {key: claim and claim.record for key, claim in design.leakages.items()},
-                    "correct_guess": design.correct_guess.record,
-                }
-                for name, design in self.designs.items()
-            },
-            "orders": [
-                {
-                    "designs": list(names),
-                    "safer": order.safer,
-                    "first": {key: getattr(order.first, key) for key in _KEYS},
-                    "second": {key: getattr(order.second, key) for key in _KEYS},
-                    "verdict": verdict,
-                }
-                for (names, order), verdict in zip(self.orders.items(), self.verdicts, strict=True)
-            ],
-            "guesses": self.guesses,
-            "records": self.records,
-            "confidence": self.confidence,
-            "units": self.units,
-        }
+        """All of it but the garblings, the orders as a list."""
+        orders = [
+            {"designs": names, "safer": order.safer, "verdict": verdict}
+            | {side: {key: getattr(getattr(order, side), key) for key in _KEYS} for side in ("first", "second")}
+            for (names, order), verdict in zip(self.orders.items(), self.verdicts, strict=True)
+        ]
+        return {**vars(self), "orders": orders}
 
 
 def compare_designs(designs: Mapping[str, tuple[Mechanism, Evidence]], *, confidence: float = 0.95) -> DesignComparison:

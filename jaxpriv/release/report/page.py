@@ -178,6 +178,8 @@ def report(
     receipt of another mechanism.
     """
     instance(mechanism, "mechanism", Mechanism, GroupedMechanism, hint=MADE_BY_FIT)
+    if receipt is not None:
+        instance(receipt, "receipt", Receipt, hint="; jaxpriv.verifier.read_receipt reads one")
     level = failure(confidence, "confidence")
     counts: Sequence[Evidence | None] = [None] * len(mechanism.parts)
     if evidence is not None:

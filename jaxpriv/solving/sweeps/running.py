@@ -23,6 +23,7 @@ from jaxpriv._runtime.compilation import Placement
 from jaxpriv._runtime.files import atomic_write
 from jaxpriv._runtime.module import Shown
 from jaxpriv._runtime.module.shown import width
+from jaxpriv._runtime.validation import flag, instance
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.certificates.verification import Verification, certify
@@ -311,6 +312,10 @@ def sweep_within(
 ) -> Sweep:
     """`sweep` as a part of other work, which has a clock of its own and handles Ctrl-C."""
     polars_or_refuse()
+    instance(out, "out", str, PathLike)
+    flag(dry_run, "dry_run")
+    if executor is not None:
+        instance(executor, "executor", Executor)
     declared, folder = Study.of(study), Path(out)
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InputError("workers must be a whole number >= 1")

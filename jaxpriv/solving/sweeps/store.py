@@ -245,10 +245,10 @@ class Store:
     def valid(self, chunk: Chunk) -> "polars.DataFrame | None":
         """The rows of a chunk; None where there is no file, or none whose content matches its name."""
         for path in self._files(chunk):
-            content = path.read_bytes()
-            if _name(chunk, content) != path.name:
-                continue
-            with contextlib.suppress(IntegrityError):
+            with contextlib.suppress(IntegrityError, OSError):  # one that cannot be read is computed again
+                content = path.read_bytes()
+                if _name(chunk, content) != path.name:
+                    continue
                 return decoded(content, chunk.positions, [self.study.cases[i] for i in chunk.positions])
         return None
 
