@@ -54,7 +54,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "release": (_PEOPLE, _FIT, _RELEASE),
     "verify": (_PEOPLE, _FIT, _RELEASE, *VERIFIED),
     "report": (_PEOPLE, _FIT, "jaxpriv report design.zip --out report.html"),
-    "compare": (_PEOPLE, _FIT, _RELEASE, "jaxpriv compare people.csv released.csv --design design.zip"),
+    "compare": (
+        _PEOPLE,
+        f"{_FIT} --private-out audit.zip",
+        _RELEASE,
+        f"jaxpriv fit people.csv {_COLUMNS} --budget 0.3 --out other.zip --private-out other-audit.zip",
+        "jaxpriv compare people.csv released.csv --design design.zip",
+        "jaxpriv compare design.zip other.zip --private audit.zip --private other-audit.zip",
+    ),
     "counts": (_PEOPLE, _FIT, _RELEASE, "jaxpriv counts released.csv --design design.zip"),
     "audit": (
         _PROBLEM,

@@ -71,9 +71,10 @@ def test_the_verdict_is_proved_by_gains(designs):
     found = compare_designs({name: designs[name] for name in ("small", "large", "leakage")})
     joint = designs["small"][1].counts / designs["small"][1].counts.sum()
     verdicts = dict(zip(found.orders, found.verdicts, strict=True))
-    assert found.orders["small", "large"].safer == "second"
+    assert found.record["orders"][0]["safer"] == "second"
     assert verdicts["small", "large"].startswith("large is safer than small for every average measure, up to")
     for (first, second), order in found.orders.items():
+        assert order is not None
         mappings = [designs[name][0].matrix() for name in (first, second)]
         for sign, side in ((1, order.first), (-1, order.second)):
             assert side.gains.min() >= 0
@@ -82,9 +83,19 @@ def test_the_verdict_is_proved_by_gains(designs):
             assert_allclose(sign * (gains[0] - gains[1]), side.advantage, atol=1e-12)
             assert side.advantage <= side.distance / 2 + 1e-12
     same = compare_designs({"one": designs["small"], "other": designs["small"]})
-    assert same.orders["one", "other"].safer == "equivalent"
+    assert same.record["orders"][0]["safer"] == "equivalent"
     assert same.verdicts[0].startswith("one and other reveal the same")
     assert found.record["orders"][0]["verdict"] == found.verdicts[0]
+
+
+def test_a_pair_that_is_too_large_is_named_without_a_verdict(designs, monkeypatch):
+    monkeypatch.setattr("jaxpriv.release.report.designs._PAIRS", 1)
+    found = compare_designs({name: designs[name] for name in ("small", "large")})
+    assert found.orders == {("small", "large"): None}
+    (verdict,) = found.verdicts
+    assert verdict.startswith("Which of small and large is safer for every average measure was not computed: ")
+    order = {"designs": ("small", "large"), "safer": None, "verdict": verdict, "first": None, "second": None}
+    assert found.record["orders"] == [order]
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class DesignComparison:
     Attributes:
         designs: each by its name.
         orders: of every two of them which is safer for every average measure, gains in [0, 1] that differ by at most
-            1e-6 being equal; none where a pair has more than 16,384 pairs of outputs.
+            1e-6 being equal; None for two with more than 16,384 pairs of outputs.
         units: of `population`, by measure.
         guesses: how often the best guess of the private class is right on these records, `without` a release and with
             the useful columns `unchanged`.
@@ -74,7 +74,7 @@ class DesignComparison:
     """
 
     designs: Mapping[str, ComparedDesign]
-    orders: Mapping[tuple[str, str], BlackwellOrder]
+    orders: Mapping[tuple[str, str], BlackwellOrder | None]
     units: Mapping[str, str]
     guesses: Mapping[str, float]
     records: int
@@ -91,8 +91,11 @@ class DesignComparison:
     def record(self) -> dict[str, Any]:
         """All of it but the garblings, the orders as a list."""
         orders = [
-            {"designs": names, "safer": order.safer, "verdict": verdict}
-            | {side: {key: getattr(getattr(order, side), key) for key in _KEYS} for side in ("first", "second")}
+            {"designs": names, "safer": order and order.safer, "verdict": verdict}
+            | {
+                side: order and {key: getattr(getattr(order, side), key) for key in _KEYS}
+                for side in ("first", "second")
+            }
             for (names, order), verdict in zip(self.orders.items(), self.verdicts, strict=True)
         ]
         return {**vars(self), "orders": orders}
@@ -127,9 +130,8 @@ def compare_designs(designs: Mapping[str, tuple[Mechanism, Evidence]], *, confid
     return DesignComparison(
         {name: _compared(*design, measures, share) for name, design in designs.items()},
         {
-            (first_name, other): blackwell_order(joint, mappings[first_name], mappings[other], tol=_EQUAL)
-            for first_name, other in combinations(designs, 2)
-            if mappings[first_name].shape[1] * mappings[other].shape[1] <= _PAIRS
+            names: blackwell_order(joint, *pair, tol=_EQUAL) if pair[0].shape[1] * pair[1].shape[1] <= _PAIRS else None
+            for names, pair in zip(combinations(mappings, 2), combinations(mappings.values(), 2), strict=True)
         },
         {measure.label: measure.unit for measure in measures},
         {name: right for name, right in evidence.guesses(designs[first][0]).items() if name != "with"},
@@ -191,8 +193,14 @@ def _compared(
     )
 
 
-def _verdict(first: str, second: str, order: BlackwellOrder) -> str:
+def _verdict(first: str, second: str, order: BlackwellOrder | None) -> str:
     """Which of two designs is safer, with what proves it: a bound on every gain, and a gain that is larger."""
+    if order is None:
+        return (
+            f"Which of {first} and {second} is safer for every average measure was not computed: the linear program "
+            f"that decides it takes too long for more than {_PAIRS:,} pairs of an output of one and an output of the "
+            "other."
+        )
     # The distance to a garbling bounds twice the difference of every gain between 0 and 1.
     most = {first: order.first.distance / 2 + _ROUNDING, second: order.second.distance / 2 + _ROUNDING}
     if order.safer == "equivalent":
