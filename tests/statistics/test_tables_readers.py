@@ -273,6 +273,15 @@ def test_series_that_pandas_would_match_by_their_index_are_refused():
         assert moved["b"].values.tolist() == shuffled.tolist()
 
 
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize("kind", [object, None])
+def test_times_of_a_zone_are_in_utc_and_no_time_is_missing(zone, kind):
+    """A name with an underscore was no time zone, and NaT among things was the text of a class."""
+    times = [pd.Timestamp("2026-01-31T23:30", tz="UTC").tz_convert(zone), pd.NaT]
+    got = read({"a": np.array(times, dtype=object) if kind else pd.Series(times)}, "a")["a"]
+    assert (got.texts[0], got.missing.tolist()) == ("2026-01-31T23:30", [False, True])
+
+
 def test_columns_of_different_lengths():
     with raised(InputError, "'b' has 2 rows, column 'a' has 1"):
         read({"a": [1], "b": [1, 2]}, "a", "b")

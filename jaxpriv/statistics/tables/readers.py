@@ -175,7 +175,7 @@ def _from_series(nw: ModuleType, name: str, series: "Series[Any]") -> Column:
             raise _rounded(name)
     elif kind == nw.Boolean:
         values = series.fill_null(False).to_numpy().astype(bool)
-    elif kind == nw.Object or kind in (nw.Date, nw.Datetime):
+    elif kind in (nw.Object, nw.Unknown, nw.Date, nw.Datetime):  # narwhals does not know America/New_York
         values = series.to_numpy()
     else:
         raise _unusable(name)
@@ -319,7 +319,8 @@ def _dates(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
 def _from_dates(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
     """The same of things: dates of Python, pandas and NumPy."""
     present = np.where(missing, datetime.date(1970, 1, 1), values)
-    return _dates(name, np.array([_instant(value) for value in present.tolist()]), missing)
+    instants = np.array([_instant(value) for value in present.tolist()])
+    return _dates(name, instants, missing | np.isnat(instants))
 
 
 def _instant(value: datetime.date | np.datetime64) -> np.datetime64:
