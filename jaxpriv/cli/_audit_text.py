@@ -142,7 +142,7 @@ def _bounded(
 
 
 def _percent(share: float, rounded: _Rounding) -> str:
-    return f"{rounded(100 * share, 4)} %"
+    return f"{rounded(100 * min(share, 1.0), 4)} %"  # a bound on a chance may exceed one, by rounding too
 
 
 def _times(power: float, rounded: _Rounding) -> str:

@@ -69,6 +69,10 @@ def test_a_release_without_use_for_a_guess_says_so(save):
     text = " ".join(printed("audit --pairs pairs.npz --permutations 9 --bootstrap 0").split())
     assert "is right in 66.66 % of the cases without the release, and no more often with it; in the population" in text
     assert "%, each with confidence 0.95 (row correct-guess" in text
+    save("one.npz", counts=np.array([[60, 30, 10]]))
+    save("mapping.npz", mechanism=np.full((3, 2), 0.5))
+    text = " ".join(printed("audit mapping.npz --counts one.npz --bootstrap 0").split())
+    assert "in the population this is at most 100 %, with" in text  # by rounding it was 100.1 %
 
 
 def test_the_result_is_for_its_owner(files, tmp_path):
