@@ -471,6 +471,10 @@ class FInformation(AbstractPartLeakage, AbstractMeanLeakage):
     def lower_bound(self, bounds: LowerBounds) -> float | None:
         return self.divergence.lower_bound(bounds)
 
+    def needed(self, symbols: int) -> np.ndarray:
+        at_zero = in_host_arrays(self.divergence)(np.zeros(1))
+        return np.full((symbols, symbols), bool(np.isinf(at_zero[0])))
+
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """D_f(w/|w| || p)."""
         return self.divergence.between(posterior_of(w), prior)

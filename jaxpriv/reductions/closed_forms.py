@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.types import Arr
+from jaxpriv.errors import NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program import feasibility
@@ -34,15 +35,19 @@ _LEAST_PRICE = 1e-6
 
 def finite_on(program: Program, face: Face, joints: Arr, measures: Sequence[AbstractLeakage]) -> np.ndarray | None:
     """A mechanism on the face under which all measures are finite for all joints (K, S, X), positive wherever one of
-    these is; None if there is none.
+    these is; None if there is none. Raises `NotCertifiedError` where no measure says which entries are of no use.
     """
     mechanism: np.ndarray | None = face.inside
     on_face = face.restricted(program)
     support = on_face.support
     while mechanism is not None and any(_infinite(joints, measures, mechanism)):
-        support = support.copy()
-        for y, column in enumerate(mechanism.T):
-            support[:, y] &= ~_useless(joints, measures, column)
+        useful = np.stack([~_useless(joints, measures, column) for column in mechanism.T], axis=1)
+        if useful[support].all():
+            raise NotCertifiedError(
+                "whether any mechanism on the allowed pairs has a finite leakage is not certified: one that uses all "
+                "pairs has an infinite one, although no output excludes a private symbol that another one needs"
+            )
+        support = support & useful
         mechanism = _most_positive(dataclasses.replace(on_face, support=support))
         if mechanism is not None:
             mechanism = face.onto(program, mechanism)
@@ -61,13 +66,15 @@ def _infinite(
 
 def _useless(joints: Arr, measures: Sequence[AbstractLeakage], column: np.ndarray) -> np.ndarray:
     """Which useful symbols (X,) no mechanism of finite leakage releases as the output that has this column, if no
-    others than those of the column may be released as that. All of them, if a measure does not say which.
+    others than those of the column may be released as that: those that tell of a private symbol which needs an excluded
+    one, and one that is alone. Of several others the value may be infinite at the weights of this column alone.
     """
     useless = np.zeros(len(column), dtype=bool)
     for joint, measure in _infinite(joints, measures, _beside_the_rest(column)):
         massed, present = joint.any(axis=1), joint[:, column > 0].any(axis=1)
         excluding = present & (measure.needed(len(joint)) & (massed & ~present)).any(axis=1)
-        useless |= joint[excluding].any(axis=0) if excluding.any() else True
+        shown = (column > 0) & joint.any(axis=0)
+        useless |= shown if shown.sum() == 1 else joint[excluding].any(axis=0)
     return useless
 
 

@@ -370,8 +370,8 @@ class Stages:
         plain = feasibility.check(within)
         if not plain.feasible:
             raise self.below_least(plain)
-        on_face = plain.boundary and (self.problem.form.minimax or not isinstance(self.solver, LinearProgram))
-        face = face_of(program, plain.weights) if on_face else None
+        interior = self.problem.form.minimax or program.forbids or not isinstance(self.solver, LinearProgram)
+        face = face_of(program, plain.weights) if plain.boundary and interior else None
         if face is not None:
             finite = finite_on(program, face, self.problem.joints, (self.problem.leakage,))
             if finite is None and plain.equal:

@@ -156,6 +156,25 @@ def test_a_symbol_that_one_joint_does_not_have_excludes_nothing_there():
     assert_array_equal(checks.proved(problem).mechanism, np.eye(3)[[0, 1, 1]])
 
 
+def test_an_infinite_leakage_of_all_allowed_pairs_together_is_not_that_of_every_mechanism():
+    """f is infinite above 1.5: output 0 is within it for the second symbol alone, and that was called impossible."""
+    joint = np.array([[0.8, 0.6, 0.2], [0.2, 0.4, 0.8]]) * [0.45, 0.05, 0.5]
+    divergence = leakage.UserDivergence(lambda t: jnp.where(t <= 1.5, (t - 1) ** 2, jnp.inf), at_zero=1.0)
+    measure = leakage.FInformation(divergence)
+    table = np.array([[0.5, 0], [0, INF], [INF, 0]])
+    assert np.isfinite(measure(joint, np.eye(2)[[1, 0, 1]]))
+    for form in ({"budget": 0.3}, {"leakage_budget": 0.05}):
+        with raised(jp.NotCertifiedError, "no output excludes a private symbol that another one needs"):
+            jp.solve(jp.DistortionProblem(joint, table, leakage=measure, **form))
+
+
+def test_the_simplex_method_finds_the_mechanism_of_a_budget_without_slack():
+    """The first mechanism that met the budget had an infinite leakage, and was taken for all of them."""
+    table, limits = np.array([[0, 0, INF], [1, 0, 0]]), [(leakage.LocalDifferentialPrivacy(), 1.0)]
+    problem = jp.DistortionProblem(np.eye(2) / 2, table, budget=0.0, leakage=leakage.MaximalLeakage(), limits=limits)
+    assert checks.proved(problem, "linear-program").mechanism[:, 1] == pytest.approx(1.0)
+
+
 def test_several_distortions_joints_and_limits():
     both = proved(stated([TABLE, COSTS.T], budget=[LEAST + 0.1, 0.6]))
     assert (both.distortion <= [LEAST + 0.1 + 1e-9, 0.6 + 1e-9]).all()
