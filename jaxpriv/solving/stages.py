@@ -605,7 +605,7 @@ class Stages:
             solver=answer.solver,
             seconds={"compile": self.compiling, "solve": time.perf_counter() - self.begun - self.compiling},
             stopped=np.int32(stop),
-            units=self.problem.units,
+            units=units_of(self.problem),
         )
         return within_limits(solution, answer.violation)
 
@@ -626,6 +626,14 @@ def none_of(problem: DistortionProblem) -> Solution:
     """The solution whose status is that there is none, in the shapes of the others of a frontier."""
     k, eta, price = no_rules(proving_program(problem, 0.0))
     return no_solution(problem.shape, k.shape[1], eta.shape[1], len(price), len(problem.distortions))
+
+
+def units_of(problem: DistortionProblem) -> tuple[str, str]:
+    """What the numbers of a value and of a leakage mean, in words: `Solution.units`."""
+    (unit, measured), form = problem.leakage.named_unit, problem.form
+    if form.limits_leakage:
+        return "(E d(X,Y))", measured
+    return f"{unit} (leakage and priced E d(X,Y))" if form.prices_distortion else unit, measured
 
 
 def distortion_of(xp: ModuleType, problem: DistortionProblem, mechanism: Arr) -> Arr:
