@@ -483,7 +483,12 @@ class Stages:
             return moved, face
         away = dataclasses.replace(distance_program(self.problem, limits), feasible_point=start)
         on = whole_face(dataclasses.replace(away, support=face.support), start)
-        return self._met(self.nearest(away, limits, on)).mechanism, face
+        closest = self._met(self.nearest(away, limits, on)).mechanism
+        if math.isinf(max(self._leaks(self._with_limits(limits), closest))):
+            raise NotCertifiedError(
+                "limits and budget: whether a mechanism with a finite leakage meets them is not certified"
+            )
+        return closest, face
 
     def _with_limits(self, limits: Limits) -> tuple[AbstractLeakage, ...]:
         """The measures that have to be finite."""
