@@ -254,6 +254,11 @@ class AbstractRuled(Module):
         return self.traits.unit
 
     @property
+    def named_unit(self) -> tuple[str, str]:
+        """Its unit, and its unit with what it is called."""
+        return self.unit, f"{self.unit}, {self.label}"
+
+    @property
     def designable(self) -> bool:
         """Whether it has `rules`: whether it can be an objective or a limit."""
         return self.traits.designable

@@ -14,7 +14,6 @@ import inspect
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypedDict, Unpack
 
 import equinox as eqx
@@ -142,15 +141,6 @@ class DistortionProblem(Module, Shown):
         rows["distortions"] = str(len(self.distortions))
         rows["symbols"] = sizes(S=private, X=useful, Y=outputs)
         return rows if groups == 1 else {**rows, "joints": str(groups)}
-
-    @cached_property
-    def units(self) -> tuple[str, str]:
-        """What the numbers of a value and of a leakage mean, in words: `Solution.units`."""
-        measured = f"{self.leakage.unit}, {self.leakage.label}"
-        if self.form.limits_leakage:
-            return "(E d(X,Y))", measured
-        priced = f"{self.leakage.unit} (leakage and priced E d(X,Y))"
-        return priced if self.form.prices_distortion else self.leakage.unit, measured
 
     @property
     def of_information(self) -> bool:
@@ -557,7 +547,7 @@ class NoiseProblem(eqx.Module, Shown):
 
     @property
     def units(self) -> tuple[str, str]:
-        """As for a `DistortionProblem`."""
+        """What the numbers of a value and of a leakage mean, in words: `Solution.units`."""
         return "nats", f"nats, {MutualInformation().label}"
 
     def _shown(self) -> dict[str, str]:

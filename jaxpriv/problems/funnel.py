@@ -198,10 +198,10 @@ class _AbstractFunnelProblem(Module, Shown):
 
     @property
     def units(self) -> tuple[str, str]:
-        """As of a `DistortionProblem`."""
-        measured = f"{self.leakage.unit}, {self.leakage.label}"
+        """What the numbers of a value and of a leakage mean, in words: `FunnelSolution.units`."""
+        unit, measured = self.leakage.named_unit
         priced = " (leakage less priced I(X;Y))" if self.form == "multiplier" else ""
-        return "nats, I(X;Y)" if self.limits_leakage else self.leakage.unit + priced, measured
+        return "nats, I(X;Y)" if self.limits_leakage else unit + priced, measured
 
     def _shown(self) -> dict[str, str]:
         private, useful = self.joint.shape

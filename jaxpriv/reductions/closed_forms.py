@@ -41,7 +41,7 @@ def finite_on(program: Program, face: Face, joints: Arr, measures: Sequence[Abst
     on_face = face.restricted(program)
     support = on_face.support
     while mechanism is not None and any(_infinite(joints, measures, mechanism)):
-        useful = np.stack([~_useless(joints, measures, column) for column in mechanism.T], axis=1)
+        useful = np.stack([~_useless(joints, measures, mechanism, y) for y in range(len(mechanism.T))], axis=1)
         if useful[support].all():
             raise NotCertifiedError(
                 "whether any mechanism on the allowed pairs has a finite leakage is not certified: one that uses all "
@@ -64,13 +64,14 @@ def _infinite(
                 yield joint, measure
 
 
-def _useless(joints: Arr, measures: Sequence[AbstractLeakage], column: np.ndarray) -> np.ndarray:
-    """Which useful symbols (X,) no mechanism of finite leakage releases as the output that has this column, if no
-    others than those of the column may be released as that: those that tell of a private symbol which needs an excluded
-    one, and one that is alone. Of several others the value may be infinite at the weights of this column alone.
+def _useless(joints: Arr, measures: Sequence[AbstractLeakage], mechanism: np.ndarray, y: int) -> np.ndarray:
+    """Which useful symbols (X,) no mechanism of finite leakage releases as the output y, if no others than those of its
+    column may be released as that: those that tell of a private symbol which needs an excluded one, and one that is
+    alone. Of several others the value may be infinite at the weights of this column alone.
     """
+    column = mechanism[:, y]
     useless = np.zeros(len(column), dtype=bool)
-    for joint, measure in _infinite(joints, measures, _beside_the_rest(column)):
+    for joint, measure in _infinite(joints, measures, _beside_the_rest(mechanism, y)):
         massed, present = joint.any(axis=1), joint[:, column > 0].any(axis=1)
         excluding = present & (measure.needed(len(joint)) & (massed & ~present)).any(axis=1)
         shown = (column > 0) & joint.any(axis=0)
@@ -78,9 +79,10 @@ def _useless(joints: Arr, measures: Sequence[AbstractLeakage], column: np.ndarra
     return useless
 
 
-def _beside_the_rest(column: np.ndarray) -> np.ndarray:
-    """The mechanism with half of this output's column, and all the rest of the mass in a second output."""
-    return np.stack([0.5 * column, 1.0 - 0.5 * column], axis=1)
+def _beside_the_rest(mechanism: np.ndarray, y: int) -> np.ndarray:
+    """The mechanism with half of the column of the output y, and the rest of the mass in equal parts in all others."""
+    column = 0.5 * mechanism[:, y : y + 1]
+    return np.where(np.arange(len(mechanism.T)) == y, column, (1.0 - column) / max(len(mechanism.T) - 1, 1))
 
 
 def _most_positive(program: Program) -> np.ndarray | None:

@@ -41,7 +41,7 @@ from jaxpriv.solving.fallback import with_next_method
 from jaxpriv.solving.kinds import STEPS_OF_LANES, Kind, kind_of
 from jaxpriv.solving.least_worst import least_worst_leakage
 from jaxpriv.solving.loops import Ahead, iterate_lanes, report_points
-from jaxpriv.solving.stages import Lowered, Stages, none_of
+from jaxpriv.solving.stages import Lowered, Stages, none_of, units_of
 
 # Of a measure that is computed to the nearest number.
 _ROUNDING = 1e-11
@@ -233,7 +233,7 @@ def frontier_within(problem: object, sweeps: Mapping[str, ArrayLike | None], req
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     # Static fields must agree before stacking: some points name another "solver", and what it went on from.
     solutions = [
-        dataclasses.replace(solution, solver=label, seconds=seconds, notes=(), units=problem.units)
+        dataclasses.replace(solution, solver=label, seconds=seconds, notes=(), units=units_of(problem))
         for solution in solutions
     ]
     curve = jax.tree.map(lambda *leaves: np.stack(leaves), *solutions)

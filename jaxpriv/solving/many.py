@@ -51,7 +51,7 @@ from jaxpriv.solving.choice import Request, pick_for_start, step_limit
 from jaxpriv.solving.kinds import STEPS_OF_LANES, WORTH_COMPILING, Kind, Kinds, merged_kinds
 from jaxpriv.solving.loops import counted_at_the_end, iterate_lanes, report_points, spend, spent
 from jaxpriv.solving.solve import solve, solve_within
-from jaxpriv.solving.stages import inner_goal, own_goal
+from jaxpriv.solving.stages import inner_goal, own_goal, units_of
 
 if TYPE_CHECKING:
     from jaxpriv.funnels import AbstractFunnelSolver, FunnelSolution
@@ -153,7 +153,7 @@ class _Running:
                     solver=self.kind.name,
                     seconds=seconds,
                     stopped=_COMPLETE,
-                    units=self.problems[places[j]].units,
+                    units=units_of(self.problems[places[j]]),
                     **{name: part[j] for name, part in parts.items()},
                 )
         return results

@@ -483,7 +483,12 @@ class Stages:
             return moved, face
         away = dataclasses.replace(distance_program(self.problem, limits), feasible_point=start)
         on = whole_face(dataclasses.replace(away, support=face.support), start)
-        return self._met(self.nearest(away, limits, on)).mechanism, face
+        closest = self._met(self.nearest(away, limits, on)).mechanism
+        if math.isinf(max(self._leaks(self._with_limits(limits), closest))):
+            raise NotCertifiedError(
+                "limits and budget: whether a mechanism with a finite leakage meets them is not certified"
+            )
+        return closest, face
 
     def _with_limits(self, limits: Limits) -> tuple[AbstractLeakage, ...]:
         """The measures that have to be finite."""
@@ -605,7 +610,7 @@ class Stages:
             solver=answer.solver,
             seconds={"compile": self.compiling, "solve": time.perf_counter() - self.begun - self.compiling},
             stopped=np.int32(stop),
-            units=self.problem.units,
+            units=units_of(self.problem),
         )
         return within_limits(solution, answer.violation)
 
@@ -626,6 +631,14 @@ def none_of(problem: DistortionProblem) -> Solution:
     """The solution whose status is that there is none, in the shapes of the others of a frontier."""
     k, eta, price = no_rules(proving_program(problem, 0.0))
     return no_solution(problem.shape, k.shape[1], eta.shape[1], len(price), len(problem.distortions))
+
+
+def units_of(problem: DistortionProblem) -> tuple[str, str]:
+    """What the numbers of a value and of a leakage mean, in words: `Solution.units`."""
+    (unit, measured), form = problem.leakage.named_unit, problem.form
+    if form.limits_leakage:
+        return "(E d(X,Y))", measured
+    return f"{unit} (leakage and priced E d(X,Y))" if form.prices_distortion else unit, measured
 
 
 def distortion_of(xp: ModuleType, problem: DistortionProblem, mechanism: Arr) -> Arr:

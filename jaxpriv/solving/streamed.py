@@ -27,7 +27,7 @@ from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, InteriorPoint, TwoGr
 from jaxpriv.solvers.accelerated import StreamedCandidate
 from jaxpriv.solvers.two_grid import Coarse, coarsen, sum_costs
 from jaxpriv.solving.choice import Request, fits_for_newton, step_limit
-from jaxpriv.solving.stages import Stages, solve_dense
+from jaxpriv.solving.stages import Stages, solve_dense, units_of
 from jaxpriv.solving.streamed_runs import MARGIN, Task, checkpoint_of, iterate
 
 # The share of the allowed gap that the coarse problem may use.
@@ -101,7 +101,7 @@ def solve_streamed(
             if task.checkpoint is not None and dense.status == "optimal":
                 task.checkpoint.remove()
             return dataclasses.replace(dense, notes=tuple(task.said))
-    return dataclasses.replace(_solution(program, result, task), units=problem.units)
+    return dataclasses.replace(_solution(program, result, task), units=units_of(problem))
 
 
 def _check_order(certificate: Certificate) -> None:

@@ -51,7 +51,7 @@ from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solvers.interior_point.system import Point
 from jaxpriv.solvers.mirror_descent import AbstractMirrorDescent
 from jaxpriv.solving.choice import fits_for_newton, step_limit
-from jaxpriv.solving.stages import AWAY, distortion_of, inner_goal, own_goal
+from jaxpriv.solving.stages import AWAY, distortion_of, inner_goal, own_goal, units_of
 
 T = TypeVar("T")
 
@@ -332,7 +332,7 @@ def solve_traced(
         code=jnp.where(proved, Status.OPTIMAL.value, Status.NOT_CERTIFIED.value),
         steps=result.steps,
         solver=name,
-        units=problem.units,
+        units=units_of(problem),
     )
     # What stands in the place of a mechanism that is none is a constant: without this its derivative would be 0.
     return where_proved(within_limits(solution, result.violation), proved)
