@@ -269,6 +269,7 @@ def excluding_rules(program: Program, face: Face, costs: np.ndarray, k: np.ndarr
             options={"primal_feasibility_tolerance": _LINEAR, "dual_feasibility_tolerance": _LINEAR},
         )
         if result.status == 0:  # other limits or budgets may exclude the entry
+            # A little more than what is short: the linear program holds up to its tolerance.
             k[y, at] += (1 + 1e-6) * short[:, y].max() * result.x / size
     return k
 

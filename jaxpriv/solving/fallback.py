@@ -188,15 +188,15 @@ def first_share(problem: DistortionProblem, clock: Clock) -> float:
 
 def _seconds(problem: DistortionProblem) -> float:
     """What the next method takes at least."""
-    if not problem.of_information and not problem.linear and _cuttable(problem):
-        return 0.0
     of_first_order = _BEFORE + _USEFUL * math.prod(problem.sizes) / PRODUCTS
-    if problem.of_information or not problem.linear:
+    if problem.of_information:
         return of_first_order
-    return min(_by_simplex(problem), math.inf if not_by_products(problem) is not None else of_first_order)
+    if problem.linear:
+        return min(_seconds_of_highs(problem), of_first_order if not_by_products(problem) is None else math.inf)
+    return 0.0 if _cuttable(problem) else of_first_order
 
 
-def _by_simplex(problem: DistortionProblem) -> float:
+def _seconds_of_highs(problem: DistortionProblem) -> float:
     """The seconds that HiGHS takes at least for a linear program."""
     seconds, size, power = _HIGHS
     return seconds * (math.prod(problem.sizes) / size) ** power
@@ -230,7 +230,7 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
                 return first
         elif not (stalled or first.stopped):
             return first
-        elif problem.linear and _by_simplex(problem) <= clock.left:
+        elif problem.linear and _seconds_of_highs(problem) <= clock.left:
             first = _or_whole(first, Stages(problem, "linear-program", LinearProgram(), goal, 0, clock))
             if first.code != Status.NOT_CERTIFIED or clock.expired():
                 return first

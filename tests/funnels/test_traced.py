@@ -58,6 +58,8 @@ def test_the_value_has_the_slope_of_the_optimum_and_other_results_have_none():
 
     _, slopes, unknown = moving(JOINT, np.full(3, price), change, np.array([0.0, 1.0, 0.0]))
     assert np.isnan(unknown).all()
+    alone = jax.jit(lambda price: jp.solve(jp.FunnelProblem(JOINT, multiplier=price)).value)(price)
+    assert alone == pytest.approx(float(funnels(JOINT, PRICES).value[1]), abs=1e-7)  # a batch is what its parts are
     low, _, high = funnels(JOINT, price + step * np.array([-1.0, 0.0, 1.0])).value
     assert slopes[1] - slopes[0] == pytest.approx((high - low) / (2 * step), rel=1e-3)
     low, high = (funnels(JOINT + way * change, PRICES).value[1] for way in (-1, 1))

@@ -66,7 +66,7 @@ def test_the_first_order_method_brackets_the_vertex(name):
     assert_brackets_the_vertex(name, "hybrid-gradient")
 
 
-@pytest.mark.parametrize("name", further(PROBLEMS, (*ALWAYS, "forbidden pairs")))
+@pytest.mark.parametrize("name", further(PROBLEMS, (*ALWAYS, "maximal leakage", "forbidden pairs")))
 def test_the_augmented_lagrangian_brackets_the_vertex(name):
     assert_brackets_the_vertex(name, "augmented-lagrangian")
 
