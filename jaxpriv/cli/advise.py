@@ -37,6 +37,7 @@ def advise(
     having a design get classes, which are named. The last line is the command that fits one of the designs.
     """
     _output.need_picture("--picture", picture)
+    split.check_split()
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
@@ -116,8 +117,8 @@ def _text(advice: "jp.release.Advice", command: str, measure: FormOptions, units
     hidden = _output.table_of(rows, headings, before=["hidden instead"], after=())
     designs.collapse_padding = hidden.collapse_padding = True  # four columns of a table fit into 80 characters
     legend = [
-        f"leakage: {measure.leakage} on the records of the designs; no mapping of this budget leaks less than 'optimum "
-        "at least'",
+        f"leakage: {_output.measure_label(measure.option.stated)} on the records of the designs; no mapping of this "
+        "budget leaks less than 'optimum at least'",
         "guess right: the best guess of the private class from the release is right in at most this share of them",
         f"population: at most this leaks of people outside of the table, with confidence {advice.confidence:g} for all "
         "designs",

@@ -54,10 +54,10 @@ def compare(
         _output.refuse("needs paired rows; give --row-order, --id or --same-order", target=target)
     if (design is None) == (not useful):
         raise InputError("give the --design, or name the columns of both tables with --useful")
+    if design is not None:
+        _output.refuse("goes without --design, which has its own classes", bins=bins)
     before, after = table_file(original, read), table_file(released[0], None)
     rules = RecordOptions(bins=bins).rules(useful or [])
-    if design is not None and rules:
-        raise InputError("--bins: a design has its own classes")
     from jaxpriv.release.grouped import load_mechanism
     from jaxpriv.release.matching import records_of_rows
     from jaxpriv.statistics.tables.readers import read_columns

@@ -115,6 +115,13 @@ def _text(value: Fraction, rounding: str, digits: int = _DIGITS) -> str:
     return format(rounded.normalize(context), "g") if rounded else "0"
 
 
+def measure_label(measure: Any) -> str:  # noqa: ANN401 (a `Measure`, or a row of an audit or of a report)
+    """The name of a measure with its parameters, as people read it."""
+    numbers = ((key, getattr(measure, key, None)) for key in ("order", "gamma"))
+    notes = [measure.divergence, *(f"{key} {value:g}" for key, value in numbers if value is not None)]
+    return ", ".join(filter(None, [measure.name, *notes, measure.form if measure.name.startswith("gain-") else None]))
+
+
 # W = T/2^62: rows of unsigned 64-bit numbers add up without overflow.
 BITS = 62
 ONE = 2**BITS  # the sum of a row

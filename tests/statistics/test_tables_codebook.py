@@ -486,6 +486,10 @@ def test_first_characters_are_the_classes():
     assert whole.encode(column([3399, 2100])).tolist() == [1, 0]
     with refused("numbers of several lengths"):  # a code 02139 that was read as a number
         whole.encode(column([2139, 12139]))
+    for values in ([-12, 123], ["-12", "123"]):
+        with refused("negative numbers, whose sign would count"):
+            Categories(first=1).fit(column(values))
+    assert Categories(first=1).fit(column(["-12", "a"])).labels == ("-", "a")
     for bad in ({"first": 0}, {"first": True}, {"first": 1.5}, {"values": ("abc",), "first": 2}):
         with refused("first"):
             Categories(**bad)

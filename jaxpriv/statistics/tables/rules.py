@@ -61,7 +61,7 @@ class Categories:
             number.
         first: only so many characters of a value count, those at its beginning: 7 of "2026-01-31" are its month, 4 its
             year, 3 of the code "02139" its region. None counts all of them. Missing values and tokens are whole. Of
-            whole numbers that are no texts all must have as many digits.
+            whole numbers none may be negative, and those that are no texts all must have as many digits.
 
     Where the classes are those of the data, one of them may be called "other": then the label of all other values is
     "other_2", and so on. A value that is called as any other declared label is an error, which names the column.
@@ -140,7 +140,13 @@ class Categories:
         missing = missing_rows(texts, self)
         if self.first is None:
             return texts, missing
-        if column.kind != "text" and len({len(text) for text in texts.values[~missing].tolist()}) > 1:
+        present = set(texts.values[~missing].tolist())
+        if all(map(WHOLE.fullmatch, present)) and any(text.startswith("-") for text in present):
+            raise InputError(
+                f"column {column.name!r} holds negative numbers, whose sign would count as a character; use edges or "
+                "quantiles"
+            )
+        if column.kind != "text" and len(set(map(len, present))) > 1:
             raise InputError(
                 f"column {column.name!r} holds numbers of several lengths, whose first digits mean different things; "
                 "make it text first (codes may have lost zeros at their beginning)"
