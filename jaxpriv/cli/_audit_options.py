@@ -73,11 +73,11 @@ def check(
     path: Path = getattr(sample, name)
     if (mechanism is None) != (sample.pairs is not None):
         raise InputError("--pairs goes without MECH.npz, --counts and --joint need it")
+    estimated = changed_of(bounds, "bootstrap") if bounds.bootstrap else {}  # 0: none, as where there are none
     if asked.subsets is None:
         refuse("is about --subsets", optimum=asked.optimum)
     else:
-        tested = {**changed_of(bounds, "bootstrap"), **changed_of(asked, "permutations", "show_values")}
-        refuse("goes without --subsets", **tested)
+        refuse("goes without --subsets", **estimated, **changed_of(asked, "permutations", "show_values"))
     if mechanism is None:
         book = {"useful": columns.useful, "shared": columns.shared, "codebook": columns.codebook}
         refuse("is about a mapping, not about --pairs", **book, **vars(known))
@@ -99,7 +99,7 @@ def check(
     if known.solution is not None or not design:
         refuse("is about a design, DESIGN.zip, and goes without --solution", certificate=known.certificate)
     if name == "joint":
-        refuse("is about --counts", held_out=known.held_out, **changed_of(bounds, "bootstrap", "confidence", "seed"))
+        refuse("is about --counts", held_out=known.held_out, **estimated, **changed_of(bounds, "confidence", "seed"))
     if design and (name == "joint" or not is_table(path)):
         raise InputError("a design is audited on a table of records in --counts")
     if design and (released or [option for option in columns.given if option != "--read"]):

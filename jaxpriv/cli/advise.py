@@ -5,7 +5,7 @@ from pathlib import Path
 
 import jaxpriv as jp
 from jaxpriv.cli import _output
-from jaxpriv.cli._fit_line import fit_command, in_groups, with_rules, words_of
+from jaxpriv.cli._fit_line import command_line, in_groups, with_rules, words_of
 from jaxpriv.cli._options import FormOptions, SplitOptions, TimeOptions, request_of
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions, records_and_measure
@@ -53,7 +53,7 @@ def advise(
         raise in_groups(error, table, columns, {**further, "budget": tenth, "out": "design.zip"}) from None
     chosen = with_rules(columns, {obstacle.column: obstacle.rule for obstacle in advice.obstacles})
     further |= {"budget": f"{advice.designs[_SHOWN].budget:.4g}", "out": "design.zip"}
-    command = fit_command(table, {**vars(chosen), **further})
+    command = command_line("fit", table, {**vars(chosen), **further})
     record = {**advice.record, "command": command}
     for place, obstacle in enumerate(advice.obstacles):
         record["obstacles"][place]["options"] = list(map(shlex.quote, words_of(obstacle.column, obstacle.rule)))
@@ -75,7 +75,7 @@ def _text(advice: "jp.release.Advice", command: str, measure: FormOptions, units
             f"{obstacle.sentence}: {shlex.join(words_of(obstacle.column, obstacle.rule))}"
             for obstacle in advice.obstacles
         ),
-        f"a guess of the private class is right in {_output.lower_fixed(100 * advice.correct_guess, 2)} % of these "
+        f"a guess of the private class is right in {_output.percent(advice.correct_guess)} of these "
         "records without a release",
         "",
         "Each line is a design: its budget is the mean distortion, and each column is changed in this share of the "

@@ -42,7 +42,7 @@ from jaxpriv.statistics import watchdog
 from jaxpriv.statistics.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.statistics.tables import Codebook, Source
 from jaxpriv.statistics.tables.rules import column_distortion
-from jaxpriv.verifier.claims import ONE, Claim, Measure, lower, measure_label, upper
+from jaxpriv.verifier.claims import ONE, Claim, Measure, lower, measure_label, percent, upper
 from jaxpriv.verifier.records import UNSEEN
 
 # Targets in equal steps, fixed in advance and tried up to the first that fails: one level holds for all.
@@ -152,9 +152,9 @@ class Fitted(Shown):
                 rows[f"  {names[name]}"] = best.end(units, down=name in _AT_LEAST, digits=digits)
         right, of = self.evidence.guesses(release), "both releases" if release.earlier else "the release"
         rows["  best guess of the private class right"] = ""
-        rows["    without a release"] = f"{lower(100 * right['without'], digits=4)} %"
+        rows["    without a release"] = percent(right["without"])
         rows[f"    with {of}"] = f"at most {upper(100 * right['with'], digits=4)} %"
-        rows["    with the useful columns unchanged"] = f"{lower(100 * right['unchanged'], digits=4)} %"
+        rows["    with the useful columns unchanged"] = percent(right["unchanged"])
         rows["whatever the population is"] = ""
         rows |= {f"  {_CAPS[name]}": claim.end(units) for name, claim in release.guarantees.items()}
         if limit is not None:

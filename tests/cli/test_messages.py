@@ -131,6 +131,14 @@ def test_bounds_of_a_design_are_those_of_its_measure(people):
         assert all(float(line.split()[-2]) == pytest.approx(bounds[label], rel=1e-5) for line in printed_of)
 
 
+def test_a_share_of_records_is_not_rounded_below_itself(people):
+    """100 * 0.57 is below 57 in floating-point numbers: the screen said 56.99 %."""
+    rows = ["a,u"] * 57 + ["b,v"] * 43
+    people.write_text("group,kind\n" + "\n".join(rows) + "\n")
+    shown = printed("fit people.csv --private group --useful kind --budget 0.1 --split 1 --out design.zip")
+    assert "without a release                          57 %\n" in shown
+
+
 def test_fit_says_why_the_watchdog_withholds_everything(people):
     """A private class with one record: no symbol is released, and the output names the cause."""
     asked = "--private group --useful kind --target-leakage 0.3 --split 1"

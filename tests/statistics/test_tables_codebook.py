@@ -5,6 +5,7 @@ import math
 import os
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 from numpy.testing import assert_array_equal
@@ -471,6 +472,12 @@ def test_the_rest_has_a_label_that_is_no_class():
             Categories(least=5, **bad).fit(column(values))
     with refused("different labels"):
         Categories(other="x", missing="x")
+
+
+@pytest.mark.parametrize("values", [[None, None], ["", ""], pl.Series([None, None], dtype=pl.Float64)])
+def test_a_column_without_a_value_is_no_column(values):
+    with refused("column 'x' has no value that is not missing; leave it out"):
+        fit_codebook(pl.DataFrame({"s": ["0", "1"], "x": values}), private="s", useful="x")
 
 
 # -- first characters --------------------------------------------------------------------------------

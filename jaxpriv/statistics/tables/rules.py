@@ -103,6 +103,8 @@ class Categories:
         if self.values is not None:
             return self
         column, missing = self._beginnings(column)
+        if self.missing is None and missing.all():
+            raise _all_missing(column)
         if column.factors is None:
             present, counts = np.unique(column.values[~missing], return_counts=True)
         else:
@@ -237,7 +239,7 @@ class Quantiles:
         missing = missing_rows(column, self)
         numbers = _numbers(column, missing)[~missing]
         if not numbers.size:
-            raise InputError(f"column {column.name!r} has no value that is not missing")
+            raise _all_missing(column)
         values, records = np.unique(numbers, return_counts=True)
         # In whole numbers: a fraction k/count is rounded.
         places = np.searchsorted(self.count * np.cumsum(records), np.arange(1, self.count) * len(numbers))
@@ -259,6 +261,10 @@ Rule: TypeAlias = Categories | Edges | Quantiles
 FittedRule: TypeAlias = Categories | Edges
 
 
+def _all_missing(column: Column) -> InputError:
+    return InputError(f"column {column.name!r} has no value that is not missing; leave it out")
+
+
 def _apart(column: Column, values: Sequence[str]) -> None:
     """A warning where two values look the same: blanks around them and the composition of letters do not show."""
     seen = {unicodedata.normalize("NFC", value).strip() for value in values}
@@ -273,7 +279,7 @@ def _apart(column: Column, values: Sequence[str]) -> None:
 
 def default_rule(column: Column) -> Categories:
     """Categories for text and whole numbers; real numbers need a rule of their own."""
-    if column.kind == "number":
+    if column.kind == "number" and not column.missing.all():
         raise InputError(
             f"column {column.name!r} holds real numbers: give it a rule (Quantiles or Edges; Categories if it has few "
             "different whole values)"
