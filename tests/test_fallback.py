@@ -139,6 +139,16 @@ def test_highs_is_next_where_it_has_the_time(seconds, solver):
     assert (found.solver, found.status) == (solver, "not_certified" if seconds else "optimal")
 
 
+def test_the_hybrid_gradient_is_not_begun_in_the_time_that_highs_left(monkeypatch):
+    """HiGHS has the time for 3 x 4 symbols, and may fail: 5 seconds are too few until the hybrid gradient is of use."""
+    problem = jp.DistortionProblem(JOINT, TABLE, budget=0.3, leakage=lk.MaxLift())
+    first = jp.solve(problem, "interior-point", max_steps=2)
+    begun = []
+    monkeypatch.setattr("jaxpriv.solving.fallback._or_whole", lambda first, stages: begun.append(stages.name) or first)
+    assert with_next_method(problem, first, Request(Clock(5.0), Goal(1e-6))) is first
+    assert begun == ["linear-program"]
+
+
 def test_no_message_advises_the_method_that_ended():
     problem = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
     assert "interior-point" not in jp.solve(problem, max_steps=2).message

@@ -50,7 +50,8 @@ def frontier(
     import numpy as np
 
     columns.check(problem)
-    from jaxpriv.funnels.solve import FunnelGoal, funnel_frontier_within
+    from jaxpriv.funnels.frontier import funnel_frontier_within
+    from jaxpriv.funnels.solve import FunnelGoal
     from jaxpriv.solving.frontier import frontier_within, spread_targets
 
     measures = measures_of(measure, limit)

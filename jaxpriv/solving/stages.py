@@ -19,7 +19,7 @@ import numpy as np
 from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import is_traced
-from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
+from jaxpriv.errors import InfeasibleError, InputError, JaxprivError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
@@ -482,8 +482,12 @@ class Stages:
                 raise NotCertifiedError("limits and budget: whether they can be met together is not certified")
             return moved, face
         away = dataclasses.replace(distance_program(self.problem, limits), feasible_point=start)
-        on = whole_face(dataclasses.replace(away, support=face.support), start)
-        closest = self._met(self.nearest(away, limits, on)).mechanism
+        narrow = dataclasses.replace(away, support=face.support)
+        on = whole_face(narrow, start)
+        nearest = self.nearest(narrow, limits, on)
+        if nearest.value > most_excess(np.float64):  # what is proved has to hold beside the face, too
+            nearest = self.nearest(away, limits, on)
+        closest = self._met(nearest).mechanism
         if math.isinf(max(self._leaks(self._with_limits(limits), closest))):
             raise NotCertifiedError(
                 "limits and budget: whether a mechanism with a finite leakage meets them is not certified"
@@ -621,16 +625,21 @@ def solve_dense(stages: Stages, throw: bool, solved: Callable[[Stages], Solution
     """
     try:
         return solved(stages)
-    except InfeasibleError:
+    except InfeasibleError as error:
         if throw:
             raise
-        return none_of(stages.problem)
+        return none_of(stages.problem, error)
 
 
-def none_of(problem: DistortionProblem) -> Solution:
-    """The solution whose status is that there is none, in the shapes of the others of a frontier."""
+def none_of(problem: DistortionProblem, error: JaxprivError) -> Solution:
+    """The solution without a mechanism, in the shapes of the others of a frontier: infeasible, or of any other error
+    not certified, which proves nothing.
+    """
     k, eta, price = no_rules(proving_program(problem, 0.0))
-    return no_solution(problem.shape, k.shape[1], eta.shape[1], len(price), len(problem.distortions))
+    nothing = no_solution(problem.shape, k.shape[1], eta.shape[1], len(price), len(problem.distortions))
+    if isinstance(error, InfeasibleError):
+        return nothing
+    return dataclasses.replace(nothing, lower_bound=np.float64(-np.inf), code=np.int32(Status.NOT_CERTIFIED))
 
 
 def units_of(problem: DistortionProblem) -> tuple[str, str]:
