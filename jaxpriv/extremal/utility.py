@@ -15,7 +15,7 @@ from jaxpriv._runtime.numerics import entropy, information_below
 from jaxpriv._runtime.validation import host_only, joint_array, scalar
 from jaxpriv.column_generation import Pool
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.extremal.sampled import MOST_BASES, rays
+from jaxpriv.extremal.sampled import MOST_BASES, rays, solved_systems
 from jaxpriv.extremal.search import BoxSearch, RatioSearch, design
 from jaxpriv.extremal.types import Design, columns_of, priced_columns
 from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values, from_samples
@@ -251,30 +251,19 @@ def _basic(
     size = m + extra
     system = np.zeros((number, size, size))
     system[:, 0, :m] = source[supports]
-    right = np.zeros((number, size, 1))
-    right[:, 0] = 1.0
+    right = np.zeros((size, 1))
+    right[0] = 1.0
     for row, (s, (slope, bound)) in enumerate(zip(active, choice, strict=True), start=1):
         system[:, row, :m] = given[s][supports]
         if extra:  # lift_s = slope * (largest lift)
             system[:, row, m] = -slope
-        right[:, row] = bound
-    scale = _sizes(system, 2)
-    system, right = system / scale, right / scale
-    units = _sizes(system, 1)  # of the unknowns: the columns of rare symbols are small
-    system = system / units
-    regular = np.abs(np.linalg.det(system)) > 1e-13
-    solution = np.linalg.solve(system[regular], right[regular])[:, :, 0]
-    inside = np.all(solution >= -_ROUNDING * np.abs(solution).max(axis=1, keepdims=True), axis=1)
-    solution = (solution / units[regular, 0])[inside, :m]
-    lifts = np.zeros((len(solution), len(source)))
-    np.put_along_axis(lifts, supports[regular][inside], np.maximum(solution, 0.0), axis=1)
+        right[row] = bound
+    regular, solution = solved_systems(system, right)
+    supports, solution = supports[regular], solution[:, :m]
+    inside = np.all(solution * source[supports] >= -_ROUNDING, axis=1)
+    lifts = np.zeros((int(inside.sum()), len(source)))
+    np.put_along_axis(lifts, supports[inside], np.maximum(solution[inside], 0.0), axis=1)
     return lifts
-
-
-def _sizes(system: np.ndarray, axis: int) -> np.ndarray:
-    """The largest modulus along an axis, 1 where all are 0."""
-    sizes = np.abs(system).max(axis=axis, keepdims=True)
-    return np.where(sizes > 0, sizes, 1.0)
 
 
 def _allowed(lifts: np.ndarray, low: float, high: float, ratio: float | None) -> np.ndarray:
