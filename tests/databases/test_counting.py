@@ -83,7 +83,7 @@ def test_single_symbol_and_bad_sizes():
     ],
 )
 def test_too_many_records(build):
-    assert_refused("records must be a whole number below", build, 10**30)
+    assert_refused("records must be a whole number >= 1 and below 2", build, 10**30)
     with raised(ResourceError, "use fewer records"):
         build(2**50)
     assert_refused("records must be", db.sparse_count_bound, 10**30, 1, 1.0)

@@ -95,6 +95,7 @@ def test_bad_input():
         (r"residual\[1\] is negative", [0.5, 0.5], [0, -1]),
         (r"residual\[1\] is infinite", [0.5, 0.5], [0, np.inf]),
     )
+    assert_refused("outside must be", db.counting_query, 3, 0.5, outside=1e308)
     assert_refusals(
         db.counting_query,
         ("records", 0, 0.5),
