@@ -35,7 +35,7 @@ import operator
 
 import numpy as np
 
-from jaxpriv._runtime.numerics import excess
+from jaxpriv._runtime.divergences import excess
 from jaxpriv.column_generation import Pool
 from jaxpriv.extremal.types import AbstractTypesPricer, Recipe, Split, columns_of, outer_sum
 
