@@ -116,7 +116,7 @@ def _gains(rows: "Sequence[jp.statistics.audit.AuditRow]", confidence: float | N
             more = f"in at most {_percent(guess.fitted, _output.upper)} with it"
         lines.append(
             f"{'Under this joint' if confidence is None else 'On this sample'} the best guess of the private class is "
-            f"right in {_percent(guess.fitted - gain.fitted, _output.lower)} of the cases without the release, and "
+            f"right in {_output.percent(guess.fitted - gain.fitted)} of the cases without the release, and "
             f"{more}{_bounded(guess, confidence, _percent)} (row correct-guess; the difference is gain-zero-one, "
             "average)."
         )

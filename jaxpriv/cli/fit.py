@@ -43,6 +43,7 @@ def fit(
     _output.need_ending("--out", out, ".zip")
     _output.need_ending("--private-out", private_out, ".zip")
     _output.only_one(vars(target))
+    design.check_split()
     given = {**vars(measure), **vars(target), **vars(design)}
     in_one = not (group or grouped)
     of_groups: dict[str, Any] = {}

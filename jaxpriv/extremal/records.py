@@ -63,7 +63,7 @@ def record_utility(
         most += min(len(bound), len(seen) - 1)
     relative, cap = np.reshape(lifts, (-1, len(used))), np.exp(caps)
     with clock_of(time_limit, progress) as clock:
-        vertices = posteriors(relative / cap[:, None], 0.0, 1.0, clock=clock, most=most)
+        vertices = posteriors(relative * source / cap[:, None], source, 0.0, 1.0, clock=clock, most=most)
         best = among(vertices, source, tol, clock)
     mechanism = mechanism_of(best.lifts, best.weights)
     masses = source @ mechanism

@@ -343,9 +343,9 @@ class AbstractLeakage(AbstractRuled):
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """The leakage of one output; depends on w/|w| only; any finite number where |w| = 0."""
 
-    @abstractmethod
     def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        """phi(w), homogeneous of degree 1 in w; 0 where |w| = 0."""
+        """phi(w), homogeneous of degree 1 in w; 0 where |w| = 0: here |w| outcome(w)."""
+        return expectation(w.sum(), self.outcome(w, prior))
 
     @property
     @abstractmethod
@@ -492,9 +492,6 @@ class AbstractAverageLeakage(AbstractLeakage):
 class AbstractMeanLeakage(AbstractAverageLeakage):
     """sum_y |w_y| outcome(w_y)."""
 
-    def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        return expectation(w.sum(), self.outcome(w, prior))
-
     def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
         return expectation(masses, outcomes)
 
@@ -549,9 +546,6 @@ class AbstractWorstOutcomeLeakage(AbstractLeakage):
     """max of outcome(w_y) over the outputs with mass."""
 
     worst_outcome: ClassVar[bool] = True
-
-    def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        return expectation(w.sum(), self.outcome(w, prior))
 
     def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
         return xp.where(positive(masses), outcomes, -xp.inf).max()

@@ -422,7 +422,7 @@ class MaximalAlphaLeakage(_OfOrder):
 
     @property
     def in_numpy(self) -> bool:
-        return False  # the search for the largest prior is a program of JAX
+        return self._end is not None  # the search for the largest prior is a program of JAX
 
     @property
     def instead(self) -> str:
@@ -464,6 +464,8 @@ class MaximalAlphaLeakage(_OfOrder):
 
     def value_of(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
         outputs, prior = self._arguments(outputs, prior)
+        if self._end is not None:
+            return self._end.value_of(outputs, prior)
         if xp.of(outputs) is np:
             return xp.in_double(self.value_of, outputs, prior)
         channel = safe_divide(outputs, jnp.broadcast_to(prior[:, None], outputs.shape))

@@ -332,6 +332,10 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(problem, tmp
     mistaken(f"{asked} --out problem.npz", "--out", "PROBLEM.npz")
     mistaken(f"{asked} --out link.npz", "--out")
     mistaken(f"{asked} --json problem.npz", "--json")
+    design = tmp_path / "design.zip"
+    design.write_bytes(b"PK")
+    mistaken(f"{asked} --json design.zip", "--json: design.zip exists and holds no JSON object")
+    design.unlink()
     mistaken(f"{asked} --out same --json same", "--json", "--out")
     refused(run(asked, "--out", tmp_path), 2, "--out", "not a regular file")
     refused(run(asked, "--out absent/m.npz"), 6, "--out", "No such file")

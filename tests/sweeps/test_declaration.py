@@ -87,7 +87,7 @@ def test_the_hash_is_that_of_the_problems():
         ({"joint": {"family": "gaussian"}}, r"grid\[0\].joint.family is unknown; known: dirichlet, correlated"),
         ({"joint": GRID["joint"] | {"private": 0}}, r"joint.private must be a whole number >= 1"),
         ({"joint": GRID["joint"] | {"rho": 1}}, r"joint has an unknown key 'rho'"),
-        ({"joint": GRID["joint"] | {"zeros": 2}}, r"joint.zeros must be in \[0, 1\]"),
+        ({"joint": GRID["joint"] | {"zeros": 2}}, "joint.zeros must be a finite number >= 0 and <= 1"),
         ({"joint": "absent.npz"}, r"grid\[0\].joint: .*does not exist"),
         ({"distortion": "euclidean"}, r"distortion.name is unknown"),
         ({"distortion": {"name": "hamming", "seed": 1}}, r"distortion has an unknown key 'seed'"),

@@ -67,15 +67,14 @@ class _Levels:
         with np.errstate(divide="ignore"):
             self.log_values = np.log(self.values)
 
-    def gibbs(self, slope: float) -> tuple[float, float, float, float]:
-        """P proportional to e^(slope f): ln of its normaliser, E f, ln E f, entropy."""
+    def gibbs(self, slope: float) -> tuple[float, float, float]:
+        """P proportional to e^(slope f): ln of its normaliser, ln E f, entropy."""
         logits = slope * self.values + self.log_counts
         log_total = _log_sum(logits)
         weights = np.exp(logits - log_total)
-        mean = float(weights @ self.values)
-        log_mean = _log_sum(logits + self.log_values) - log_total if mean > 0 else -math.inf
+        log_mean = _log_sum(logits + self.log_values) - log_total
         # Not log_total - slope E f, which cancels for a large slope.
-        return log_total, mean, log_mean, float(weights @ (log_total - slope * self.values))
+        return log_total, log_mean, float(weights @ (log_total - slope * self.values))
 
 
 def _log_sum(logits: np.ndarray) -> float:
@@ -186,7 +185,7 @@ class LeastPrior:
             return -math.inf
         mean = self.lowest
         if least > self.outside.log_counts[0]:
-            slope = _search(lambda k: self.outside.gibbs(-k)[3] > least)[1]
+            slope = _search(lambda k: self.outside.gibbs(-k)[2] > least)[1]
             t = 1.0 / slope
             dual = t * (least - self.outside.gibbs(-slope)[0]) - _ROUNDING * (t * (self.log_total + 1.0) + 1.0)
             mean = max(mean, dual)
@@ -208,8 +207,8 @@ class LeastPrior:
         return Multipliers(above * t, t), self._gibbs_prior(z, below)
 
     def _point(self, z: float, k: float) -> _GibbsPrior:
-        log_in, _, mean_in, entropy_in = self.inside.gibbs(k * (1.0 - z))
-        log_out, _, mean_out, entropy_out = self.outside.gibbs(-k * z)
+        log_in, mean_in, entropy_in = self.inside.gibbs(k * (1.0 - z))
+        log_out, mean_out, entropy_out = self.outside.gibbs(-k * z)
         log_odds = math.log(z) - math.log1p(-z) + mean_out - mean_in
         mass = float(expit(log_odds))
         entropy = binary_entropy(mass) + mass * entropy_in + (1.0 - mass) * entropy_out
