@@ -175,10 +175,6 @@ def _order(value: object, low: float = 0.0) -> Arr:
     return parameter(value, "order", low=low, open_low=low == 0, infinite=True)
 
 
-def _beta(value: object) -> float:
-    return scalar(value, "beta", low=1.0, infinite=True)
-
-
 def _excess(order: Arr, like: Arr) -> Arr:
     # The difference is taken before the cast: an order near 1 keeps its distance to 1 in float32.
     return xp.asarray(order - 1.0, like)
@@ -400,7 +396,7 @@ class MaximalAlphaLeakage(_OfOrder):
         return super().label if self.beta == 1.0 else f"{super().label} and beta {self.beta:g}"
 
     order: Scalar = eqx.field(converter=partial(_order, low=1.0))
-    beta: float = eqx.field(static=True, converter=_beta, default=1.0)
+    beta: float = eqx.field(static=True, converter=partial(scalar, name="beta", low=1.0, infinite=True), default=1.0)
 
     def __check_init__(self):
         if self.beta > 1 and not is_traced(self.order) and float(np.asarray(self.order)) == 1.0:

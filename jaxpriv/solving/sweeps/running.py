@@ -1,5 +1,6 @@
 """`sweep`: compute what a study lacks, here or in other processes, and hand back all of it."""
 
+import math
 import os
 import re
 import signal
@@ -23,7 +24,7 @@ from jaxpriv._runtime.compilation import Placement
 from jaxpriv._runtime.files import atomic_write
 from jaxpriv._runtime.module import Shown
 from jaxpriv._runtime.module.shown import width
-from jaxpriv._runtime.validation import flag, instance
+from jaxpriv._runtime.validation import flag, instance, whole
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.certificates.verification import Verification, certify
@@ -250,9 +251,10 @@ class Sweep(Shown):
         return Store(self.folder, self.study, self.plan)
 
     def _position(self, i: int) -> int:
-        if not 0 <= i < len(self.study.cases):
-            raise InputError(f"problem {i} is not in the study, which has {len(self.study.cases)}")
-        return i
+        number = whole(i, "i", low=-math.inf)
+        if not 0 <= number < len(self.study.cases):
+            raise InputError(f"problem {number} is not in the study, which has {len(self.study.cases)}")
+        return number
 
 
 def sweep(
