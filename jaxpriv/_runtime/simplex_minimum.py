@@ -1,4 +1,4 @@
-"""The least value of a convex function on the probability simplex, the same under jit and vmap, with a bound on the error."""
+"""The least value of a convex function on the probability simplex, the same under jit and vmap, with an error bound."""
 
 from collections.abc import Callable
 
