@@ -42,6 +42,14 @@ class Units(StrEnum):
     def per_nat(self) -> float:
         return 1.0 if self is Units.nats else 1.0 / math.log(2.0)
 
+    def most(self, nats: float) -> str:
+        """At least so many nats, in these units."""
+        return f"{upper(nats * self.per_nat)} {self}"
+
+    def least(self, nats: float) -> str:
+        """At most so many nats, in these units."""
+        return f"{lower(nats * self.per_nat)} {self}"
+
     def of(self, unit: str) -> tuple[float, str]:
         """Factor and name of numbers in `unit` as they are printed: nats alone are converted."""
         return (self.per_nat, str(self)) if unit == "nats" else (1.0, unit)
