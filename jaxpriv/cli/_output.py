@@ -16,7 +16,7 @@ from jaxpriv._runtime.files import need_writable, same_file, write_together
 from jaxpriv._runtime.module.shown import aligned as aligned
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.verifier.__main__ import emit as emit
-from jaxpriv.verifier.claims import lower as lower, upper as upper
+from jaxpriv.verifier.logarithms import lower as lower, upper as upper
 
 if TYPE_CHECKING:
     import numpy as np

@@ -27,7 +27,7 @@ from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit import SampleKind, sample_bounds
 from jaxpriv.statistics.tables import Source
 from jaxpriv.statistics.tables.rules import column_distortion
-from jaxpriv.verifier.claims import lower, upper
+from jaxpriv.verifier.logarithms import lower, upper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -71,7 +71,7 @@ from jaxpriv.solving.tight_limits import (
     independent_vertex,
     solve_without_slack,
 )
-from jaxpriv.verifier.claims import upper
+from jaxpriv.verifier.logarithms import upper
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
 # will do, and one further inside costs more steps. A choice.
