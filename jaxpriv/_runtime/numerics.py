@@ -203,22 +203,9 @@ def exponential_mean(values: Arr, weights: Arr, rate: Arr) -> Arr:
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def excess(lift: np.ndarray) -> np.ndarray:
-    """t ln t - t + 1 >= 0, entry by entry, with value 1 at t = 0.
-
-    Near t = 1 by ln(1+z) = z - z^2/2 + ...: the plain formula would cancel to rounding noise.
-    """
-    z = lift - 1.0
-    plain = np.where(lift > 0, lift * np.log(np.where(lift > 0, lift, 1.0)), 0.0) - z
-    near = np.abs(z) < 1e-2
-    z = np.where(near, z, 0.0)  # lifts of rare symbols are huge
-    series = z * z * (0.5 - z * (1 / 6 - z * (1 / 12 - z * (1 / 20 - z * (1 / 30 - z * (1 / 42 - z / 56))))))
-    return np.where(near, series, plain)
-
-
 def divergence(lifts: np.ndarray, source: np.ndarray) -> np.ndarray:
     """D(q || p) in nats for each row t = q/p of `lifts` (n, X)."""
-    return excess(lifts) @ source
+    return np.asarray(kl_excess(lifts) @ source)
 
 
 def entropy(source: np.ndarray) -> float:
@@ -232,9 +219,9 @@ def information_below(mechanism: np.ndarray, source: np.ndarray) -> float:
     used = masses > 0
     lifts, masses = mechanism[:, used] / masses[used], masses[used]
     joint = source[:, None] * masses
-    value = float((joint * excess(lifts)).sum())
+    value = float((joint * kl_excess(lifts)).sum())
     # A relative error of a few eps in t moves t ln t - t + 1 by |t ln t| times as much.
-    moved = np.abs(np.where(lifts > 0, lifts * np.log(np.where(lifts > 0, lifts, 1.0)), 0.0))
+    moved = abs(xlogx(lifts))
     error = _EPS * (16.0 * value + 8.0 * float((joint * moved).sum()))
     return max(0.0, value - error)
 
@@ -254,8 +241,8 @@ def information_interval(joint: np.ndarray, mechanism: np.ndarray) -> tuple[floa
     prior, masses = joint.sum(axis=1), outputs.sum(axis=0)
     product = prior[:, None] * masses
     lifts = np.divide(outputs, product, out=np.zeros_like(outputs), where=product > 0)
-    value = float((product * excess(lifts)).sum())
-    moved = np.abs(lifts * np.log(np.where(lifts > 0, lifts, 1.0)))
+    value = float((product * kl_excess(lifts)).sum())
+    moved = abs(xlogx(lifts))
     terms = joint.shape[0] + 2.0 * joint.shape[1] + outputs.shape[1] + 16.0
     error = _EPS * terms * (value + float((product * moved).sum()))
     return max(0.0, value - error), value, value + error

@@ -81,14 +81,12 @@ def blackwell_order(joint: ArrayLike, first: object, second: object, *, tol: flo
 def _nearest(target: np.ndarray, source: np.ndarray) -> Garbling:
     """P(s,y) (S, Y) as a garbling of P(s,z) (S, Z)."""
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
-    from scipy.sparse import coo_array, eye_array, hstack, kron
 
     (symbols, actions), outputs = target.shape, source.shape[1]
     cells, apart = outputs * actions, symbols * actions
-    signs = eye_array(apart)
-    whole = hstack([kron(eye_array(outputs), np.ones((1, actions))), coo_array((outputs, 2 * apart))])
-    equal = hstack([kron(source, eye_array(actions)), signs, -signs])
-    system = np.vstack([equal.toarray(), whole.toarray()])
+    differences, sums = np.kron(source, np.eye(actions)), np.kron(np.eye(outputs), np.ones(actions))
+    none = np.zeros((outputs, apart))
+    system = np.block([[differences, np.eye(apart), -np.eye(apart)], [sums, none, none]])
     cost = np.append(np.zeros(cells), np.ones(2 * apart))
     result = linprog(
         cost, A_eq=system, b_eq=np.append(target.ravel(), np.ones(outputs)), bounds=(0, None), method="highs"

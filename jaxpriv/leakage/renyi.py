@@ -174,10 +174,6 @@ def _order(value: object, low: float = 0.0) -> Arr:
     return parameter(value, "order", low=low, open_low=low == 0, infinite=True)
 
 
-def _beta(value: object) -> float:
-    return scalar(value, "beta", low=1.0, infinite=True)
-
-
 def _excess(order: Arr, like: Arr) -> Arr:
     # The difference is taken before the cast: an order near 1 keeps its distance to 1 in float32.
     return xp.asarray(order - 1.0, like)
@@ -399,7 +395,7 @@ class MaximalAlphaLeakage(_OfOrder):
         return super().label if self.beta == 1.0 else f"{super().label} and beta {self.beta:g}"
 
     order: Scalar = eqx.field(converter=partial(_order, low=1.0))
-    beta: float = eqx.field(static=True, converter=_beta, default=1.0)
+    beta: float = eqx.field(static=True, converter=partial(scalar, name="beta", low=1.0, infinite=True), default=1.0)
 
     def __check_init__(self):
         if self.beta > 1 and not is_traced(self.order) and float(np.asarray(self.order)) == 1.0:
@@ -421,7 +417,7 @@ class MaximalAlphaLeakage(_OfOrder):
 
     @property
     def in_numpy(self) -> bool:
-        return False  # the search for the largest prior is a program of JAX
+        return self._end is not None  # the search for the largest prior is a program of JAX
 
     @property
     def instead(self) -> str:
@@ -463,6 +459,8 @@ class MaximalAlphaLeakage(_OfOrder):
 
     def value_of(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
         outputs, prior = self._arguments(outputs, prior)
+        if self._end is not None:
+            return self._end.value_of(outputs, prior)
         if xp.of(outputs) is np:
             return xp.in_double(self.value_of, outputs, prior)
         channel = safe_divide(outputs, jnp.broadcast_to(prior[:, None], outputs.shape))

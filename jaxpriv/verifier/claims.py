@@ -15,6 +15,14 @@ from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import Json, Table
 from jaxpriv.verifier.logarithms import FINE, SCALE, down, exp_between, log, log_of, lower, up, upper
 
+
+def measure_label(measure: Any) -> str:  # noqa: ANN401 (a `Measure`, or a row of an audit or of a report)
+    """The name of a measure with its parameters, as people read it."""
+    numbers = ((key, getattr(measure, key, None)) for key in ("order", "gamma"))
+    notes = [measure.divergence, *(f"{key} {value:g}" for key, value in numbers if value is not None)]
+    return ", ".join(filter(None, [measure.name, *notes, measure.form if measure.name.startswith("gain-") else None]))
+
+
 # W = T/2^62: rows of unsigned 64-bit numbers add up without overflow.
 BITS = 62
 ONE = 2**BITS  # the sum of a row

@@ -89,6 +89,11 @@ def lower(value: SupportsFloat, digits: int = 6) -> str:
     return _rounded(float(value), digits, ROUND_FLOOR)
 
 
+def percent(share: float) -> str:
+    """A share that floating-point numbers hold but for their rounding, in percent, rounded down to four digits."""
+    return f"{lower(round(100 * share, 10), 4)} %"
+
+
 def _rounded(value: float, digits: int, rounding: str) -> str:
     if not isfinite(value):
         return str(value)

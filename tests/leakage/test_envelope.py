@@ -81,6 +81,14 @@ def test_at_mass_zero_the_design_is_that_of_max_lift():
     assert found.gap <= 1e-6
 
 
+@pytest.mark.parametrize(("delta", "eps"), [(0.0, 150.0), (0.5, 150.0), (1.0, 500.0)])
+def test_a_limit_that_limits_nothing_costs_nothing(delta, eps):
+    """The linear program of thresholds up to e^eps was refused by its solver."""
+    design = jp.extremal.envelope_design(problem(delta, eps))
+    assert design.value == pytest.approx(0.0, abs=1e-9)
+    assert design.gap <= 1e-9
+
+
 def test_what_is_refused():
     assert_refused("delta", lk.LeakageEnvelope, 1.5)
     assert_refused(r"leakage: .*envelope_design", jp.solve, problem(0.1, 0.3))
