@@ -51,7 +51,7 @@ if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
     )
     from jaxpriv.extremal import MaximumUtility as MaximumUtility, maximum_utility as maximum_utility
     from jaxpriv.funnels import FunnelSolution as FunnelSolution
-    from jaxpriv.funnels.solve import FunnelFrontier as FunnelFrontier, funnel_frontier as funnel_frontier
+    from jaxpriv.funnels.frontier import FunnelFrontier as FunnelFrontier, funnel_frontier as funnel_frontier
     from jaxpriv.models import baselines as baselines, databases as databases, gaussian as gaussian
     from jaxpriv.problems import (
         BottleneckProblem as BottleneckProblem,

@@ -30,7 +30,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # What one worker has compiled, another one and the next run load, from a folder of the checkout (`make clean`).
 # JAX's key holds its version, the options and the program, not where the program's lines stand.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".jax_cache"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 # With a bound on its size the cache is locked: without one a worker may read what another has half written, which ends
 # the process.
@@ -177,12 +177,14 @@ def no_programs(monkeypatch) -> None:
 def place(tmp_path, monkeypatch, no_programs) -> Iterator[Path]:
     """An empty folder for executables, in a process that keeps none in memory and none by JAX's own cache."""
     monkeypatch.setenv(executables.SWITCH, str(tmp_path / "executables"))
-    before = jax.config.jax_enable_compilation_cache
+    # The library puts no folder back where it has used JAX's cache: all that comes later would be compiled anew.
+    before = jax.config.jax_enable_compilation_cache, jax.config.jax_compilation_cache_dir
     jax.config.update("jax_enable_compilation_cache", False)
     compilation_cache.reset_cache()
     executables._say.cache_clear()
     yield tmp_path / "executables"
-    jax.config.update("jax_enable_compilation_cache", before)
+    jax.config.update("jax_enable_compilation_cache", before[0])
+    jax.config.update("jax_compilation_cache_dir", before[1])
     compilation_cache.reset_cache()
 
 
@@ -254,10 +256,8 @@ def in_children(monkeypatch, tmp_path_factory) -> Callable[[str], None]:
 
 @pytest.fixture
 def original(monkeypatch) -> Callable[..., None]:
-    """`original(name, files=..., url=...)`: the files of a data set are these, and come from there."""
-    from jaxpriv import datasets
-
-    return lambda name, **what: monkeypatch.setattr(datasets, name, replace(getattr(datasets, name), **what))
+    """`original(module, name, files=..., url=...)`: the files of a data set are these, and come from there."""
+    return lambda module, name, **what: monkeypatch.setattr(module, name, replace(getattr(module, name), **what))
 
 
 @pytest.fixture

@@ -16,21 +16,21 @@ def test_the_page_runs_and_prints_what_it_shows(page, tmp_path):
     check(page, tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_block_says_what_it_is(page):
-    for block in blocks_of(text_of(page)):
-        if not block.language.startswith("{") or block.language in LANGUAGES:
-            assert block.language in LANGUAGES, f"{page}:{block.line}: {block.language!r}"
-        if block.language == "sh":  # what users type and a test can run is a transcript
-            assert not re.search(r"^(\$ )?jaxpriv ", block.text, re.M), f"{page}:{block.line}"
+def test_every_block_says_what_it_is():
+    for page in PAGES:
+        for block in blocks_of(text_of(page)):
+            if not block.language.startswith("{") or block.language in LANGUAGES:
+                assert block.language in LANGUAGES, f"{page}:{block.line}: {block.language!r}"
+            if block.language == "sh":  # what users type and a test can run is a transcript
+                assert not re.search(r"^(\$ )?jaxpriv ", block.text, re.M), f"{page}:{block.line}"
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_links_between_files_lead_somewhere(page):
-    text = re.sub(r"^(`{3,}).*?^\1|\$\$.*?\$\$", "", text_of(page), flags=re.S | re.M)  # code, mathematics
-    folder = (ROOT / page).parent
-    for link in re.findall(r"\]\((?![a-z]+:|#)([^)#]+)[^)]*\)", text):
-        assert (folder / link).exists() or (folder / f"{link}.md").exists(), f"{page}: {link}"
+def test_links_between_files_lead_somewhere():
+    for page in PAGES:
+        text = re.sub(r"^(`{3,}).*?^\1|\$\$.*?\$\$", "", text_of(page), flags=re.S | re.M)  # code, mathematics
+        folder = (ROOT / page).parent
+        for link in re.findall(r"\]\((?![a-z]+:|#)([^)#]+)[^)]*\)", text):
+            assert (folder / link).exists() or (folder / f"{link}.md").exists(), f"{page}: {link}"
 
 
 SOURCES = [
@@ -41,10 +41,9 @@ SOURCES = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_files_of_the_sources_that_a_page_names_exist(page):
-    named = set(re.findall(r"`([\w./-]+\.(?:py|c|h))`", text_of(page)))
-    assert {name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in SOURCES)} == set()
+def test_files_of_the_sources_that_a_page_names_exist():
+    named = {(page, name) for page in PAGES for name in re.findall(r"`([\w./-]+\.(?:py|c|h))`", text_of(page))}
+    assert not {one for one in named if not any(f"/{path}".endswith(f"/{one[1]}") for path in SOURCES)}
 
 
 MODULES = [

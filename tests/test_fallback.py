@@ -9,6 +9,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv._runtime.clock import Clock, Stop
+from jaxpriv._runtime.compilation import own_settings
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import Request
 from jaxpriv.solving.fallback import with_next_method
@@ -139,6 +140,16 @@ def test_highs_is_next_where_it_has_the_time(seconds, solver):
     assert (found.solver, found.status) == (solver, "not_certified" if seconds else "optimal")
 
 
+def test_the_hybrid_gradient_is_not_begun_in_the_time_that_highs_left(monkeypatch):
+    """HiGHS has the time for 3 x 4 symbols, and may fail: 5 seconds are too few until the hybrid gradient is of use."""
+    problem = jp.DistortionProblem(JOINT, TABLE, budget=0.3, leakage=lk.MaxLift())
+    first = jp.solve(problem, "interior-point", max_steps=2)
+    begun = []
+    monkeypatch.setattr("jaxpriv.solving.fallback._or_whole", lambda first, stages: begun.append(stages.name) or first)
+    assert with_next_method(problem, first, Request(Clock(5.0), Goal(1e-6))) is first
+    assert begun == ["linear-program"]
+
+
 def test_no_message_advises_the_method_that_ended():
     problem = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
     assert "interior-point" not in jp.solve(problem, max_steps=2).message
@@ -225,13 +236,16 @@ def test_a_limit_without_end_leaves_cutting_planes_nothing_to_cut():
 
 @pytest.mark.parametrize(("seed", "last"), [(4, "hybrid-gradient"), (17, "cutting-planes")])
 def test_a_small_program_of_rare_symbols_goes_on_until_it_is_proved(seed, last):
-    """Newton's method ends at a gap above 1e-3; HiGHS gives symbols of masses below its tolerance no row."""
+    """A few of Newton's steps leave a gap above 1e-3; HiGHS gives symbols of masses below its tolerance no row."""
     measure = lk.FInformation(lk.ChiSquared())
-    joint = np.random.default_rng(seed).dirichlet(np.full(12, 0.05)).reshape(3, 4) + 1e-13
+    joint = drawn_joint(seed, 3, 4, 0.05) + 1e-13
     joint /= joint.sum()
     limit = 0.3 * float(measure(joint, np.eye(4)))
     problem = jp.DistortionProblem(joint, 1.0 - np.eye(4), leakage_budget=limit, leakage=measure)
-    found = jp.solve(problem, tol=1e-7)
+    assert jp.solve(problem, tol=1e-7).solver == "interior-point"  # which needs no other method
+    first = jp.solve(problem, "interior-point", tol=1e-7, max_steps=3)
+    with own_settings():
+        found = with_next_method(problem, first, Request(Clock(), Goal(1e-7)))
     assert_proved(problem, found)
     assert f"{last} next" in found.notes[-1]
     assert jp.solve(problem, tol=1e-7, max_steps=1).lower_bound <= found.value + 1e-12

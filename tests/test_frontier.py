@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -110,6 +111,19 @@ def test_points_where_the_first_method_ends_too_early_go_on_to_the_next():
     for k, limit in enumerate(limits):
         same_point(curve[k], jp.solve(problem(leakage=jp.leakage.MaxLift(), leakage_budget=limit)))
         assert curve[k].status == "optimal"
+
+
+def test_a_point_without_a_certificate_leaves_the_others():
+    """Whether any mechanism has a finite leakage is not certified where the budget allows every pair."""
+    joint = np.array([[0.8, 0.6, 0.2], [0.2, 0.4, 0.8]]) * [0.45, 0.05, 0.5]
+    capped = lk.UserDivergence(lambda t: jnp.where(t <= 1.5, (t - 1) ** 2, jnp.inf), at_zero=1.0)
+    table, asked = [[0.5, 0], [0, np.inf], [np.inf, 0]], {"leakage": lk.FInformation(capped)}
+    limited, budgets = jp.DistortionProblem(joint, table, budget=0.1, **asked), [0.1, 0.3, -1.0]
+    curve = jp.frontier(limited, budgets=budgets)
+    assert list(curve.status) == ["optimal", "not_certified", "infeasible"]
+    assert (curve[1].value, curve[1].lower_bound) == (np.inf, -np.inf)
+    with raised(jp.NotCertifiedError, "no output excludes"):
+        jp.frontier(limited, budgets=budgets, throw=True)
 
 
 def test_an_infeasible_point_raises_if_asked_to():

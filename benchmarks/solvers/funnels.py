@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.cases import Case, Instance
 from benchmarks.solvers._base import Accuracy, Run, Solver
-from jaxpriv.funnels.bounds import Target, crossing_at
+from jaxpriv.funnels.hull import Target, crossing_at
 
 _PRICES = np.array([0.003, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9])
 _SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0)

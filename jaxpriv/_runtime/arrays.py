@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -79,11 +80,11 @@ def arguments(*arrays: ArrLike) -> tuple[Arr, ...]:
 def in_double(function: Callable[..., PyTree], *args: PyTree) -> PyTree:
     """`function(*args)`, written with `jax.numpy` alone, of arrays of NumPy: in float64, and NumPy's again.
 
-    What depends on a traced number that the function closes over stays traced.
+    It is compiled as a whole: the compiler takes longer for a hundred operations one by one. What depends on a traced
+    number that the function closes over stays traced.
     """
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        of_jax = lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf  # noqa: E731
-        results = function(*jax.tree.map(of_jax, args))
+        results = eqx.filter_jit(function)(*args)
     return jax.tree.map(lambda leaf: leaf if isinstance(leaf, Tracer) else np.asarray(leaf), results)
 
 

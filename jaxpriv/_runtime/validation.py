@@ -7,6 +7,7 @@ so under `jit` only shapes and dtypes are checked. The overloads have that in th
 """
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, overload
@@ -168,8 +169,9 @@ def truth_array(value: object, name: str) -> np.ndarray:
     if array.dtype == np.bool_:
         return array
     numbers = nonnegative(real_array(value, name, ndim=2), name)
-    if not np.all((numbers == 0) | (numbers == 1)):
-        raise InputError(f"{name} must hold truth values: true/false or 0/1")
+    odd = (numbers != 0) & (numbers != 1)
+    if odd.any():
+        raise InputError(f"{_position(name, _first(odd))} is neither true/false nor 0/1")
     return numbers == 1
 
 
@@ -312,10 +314,24 @@ def texts(value: object, name: str) -> list[str]:
 
 
 def whole(value: object, name: str, *, low: float) -> int:
-    """A whole number >= `low` that float64 holds exactly (below 2^53). Bools are refused."""
+    """A whole number >= `low` that float64 holds exactly (below 2^53). Bools and traced values are refused."""
+    if is_traced(value):
+        raise InputError(f"{name} is traced; it must be a whole number outside of jit, vmap and grad")
     if type(value) is int and abs(value) >= 2**53:  # of any size: no float64 may be made of it
         raise InputError(f"{name} must be a whole number below 2^53")
     number = scalar(value, name, low=low)
     if not (number == int(number) and number < 2**53):
         raise InputError(f"{name} must be a whole number{' below 2^53' if number >= 2**53 else ''}")
     return int(number)
+
+
+def index(value: object, name: str, *, low: int, high: int = 2**53 - 1) -> int:
+    """A whole number in `[low, high]`; bools, and floats like 2.0, are refused."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        number = None
+    if number is None or not low <= number <= high:
+        end = "below 2^53" if high == 2**53 - 1 else f"<= {high}"
+        raise InputError(f"{name} must be a whole number >= {low} and {end}")
+    return number

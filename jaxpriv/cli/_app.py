@@ -104,6 +104,8 @@ class Command(TyperCommand):
             }
             if "survey_weight" in options:
                 options["weights"] = options["survey_weight"]
+            if not (ctx.params.get("distortion") or ctx.params.get("weight")):
+                options.pop("distortion", None)  # the message is about an array of the file
             error.args = (in_words(str(error), options), *error.args[1:])
             raise
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jaxpriv.cli._options import given_of
+from jaxpriv.cli._options import changed_of, given_of
 from jaxpriv.cli._output import only_one, refuse
 from jaxpriv.cli._tables import ColumnOptions, is_table
 from jaxpriv.errors import InputError
@@ -66,19 +66,23 @@ def check(
     released: list[str] | None,
     asked: PairsOptions,
     known: KnownOptions,
+    bounds: BoundOptions,
 ) -> tuple[str, Path]:
     """The name and the file of the sample; an `InputError` names an option that does not go with the others."""
     name = only_one(vars(sample))
     path: Path = getattr(sample, name)
     if (mechanism is None) != (sample.pairs is not None):
         raise InputError("--pairs goes without MECH.npz, --counts and --joint need it")
+    estimated = changed_of(bounds, "bootstrap") if bounds.bootstrap else {}  # 0: none, as where there are none
     if asked.subsets is None:
         refuse("is about --subsets", optimum=asked.optimum)
+    else:
+        refuse("goes without --subsets", **estimated, **changed_of(asked, "permutations", "show_values"))
     if mechanism is None:
         book = {"useful": columns.useful, "shared": columns.shared, "codebook": columns.codebook}
         refuse("is about a mapping, not about --pairs", **book, **vars(known))
         return name, path
-    refuse("is about --pairs", show_values=asked.show_values)
+    refuse("is about --pairs", **changed_of(asked, "show_values", "permutations"))
     refuse("is about a table in --pairs", subsets=asked.subsets)
     if not is_table(path):
         refuse("is about a table in --counts or --joint", **vars(columns))
@@ -95,7 +99,7 @@ def check(
     if known.solution is not None or not design:
         refuse("is about a design, DESIGN.zip, and goes without --solution", certificate=known.certificate)
     if name == "joint":
-        refuse("is about --counts", held_out=known.held_out)
+        refuse("is about --counts", held_out=known.held_out, **estimated, **changed_of(bounds, "confidence", "seed"))
     if design and (name == "joint" or not is_table(path)):
         raise InputError("a design is audited on a table of records in --counts")
     if design and (released or [option for option in columns.given if option != "--read"]):

@@ -23,13 +23,8 @@ _NOT_OF_GROUPS = (
 )
 
 
-def fit_command(table: Path, given: Mapping[str, object]) -> str:
-    """The line with these options by their names, as a shell takes it."""
-    return command_line("fit", table, given)
-
-
 def command_line(command: str, table: Path, given: Mapping[str, object]) -> str:
-    """The same of any command that takes a file."""
+    """The line of a command that takes a file, with these options by their names, as a shell takes it."""
     words = ["jaxpriv", command, str(table)]
     for name, value in given.items():
         option = f"--{name.replace('_', '-')}"
@@ -51,7 +46,7 @@ def in_groups(error: InputError, table: Path, columns: CostOptions, given: Mappi
         return error
     groups = [csv_line(names).rstrip("\n") for names in error.groups]
     options = {**vars(with_rules(replace(columns, useful=None), error.rules)), "group": groups, **given}
-    return InputError(str(error).replace(IN_GROUPS, fit_command(table, options)))
+    return InputError(str(error).replace(IN_GROUPS, command_line("fit", table, options)))
 
 
 def without_groups(given: Mapping[str, object]) -> list[str]:

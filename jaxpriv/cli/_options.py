@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import jaxpriv as jp
 from jaxpriv._runtime.near import near
-from jaxpriv.cli import _complete
+from jaxpriv.cli import _complete, _output
 from jaxpriv.errors import InputError
 from jaxpriv.verifier.claims import MEASURES, Measure
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Arrays by their names in a file.
 Arrays: TypeAlias = "Mapping[str, np.ndarray]"
-
-FORMS = ("average", "worst")
 
 
 def filled_in(text: str) -> str:
@@ -115,11 +113,11 @@ class TimeOptions:
 
     def check(self) -> None:
         """Refuse, before a file is read, numbers that no solve takes."""
-        from jaxpriv._runtime.validation import scalar
+        from jaxpriv._runtime.validation import scalar, whole
 
         scalar(self.tol, "--tol", low=0.0, open_low=True)
         if self.max_steps is not None:
-            scalar(self.max_steps, "--max-steps", low=1.0)
+            whole(self.max_steps, "--max-steps", low=1.0)
         if self.time_limit is not None:
             scalar(self.time_limit, "--time-limit", low=0.0)
 
@@ -201,8 +199,12 @@ def near_marginal(arrays: Arrays, stated: "jp.DistortionProblem", limit: str) ->
     joint = arrays["joint"]
     if stated.budget is None or joint.ndim != 2:
         raise InputError("--marginal goes with --budget and one joint (S,X)")
-    named = name not in ("", "total-variation")
-    divergence = jp.leakage.by_name("f-information", divergence=name).divergence if named else None
+    divergence = None
+    if name not in ("", "total-variation"):
+        try:
+            divergence = jp.leakage.by_name("f-information", divergence=name).divergence
+        except InputError as error:
+            raise InputError(f"--marginal {limit!r}: {error}") from error
     target = arrays.get("marginal", joint.sum(axis=0))
     given = {"budget": stated.budget, "leakage": stated.leakage, "limits": stated.limits}
     return jp.with_marginal(joint, stated.distortions, target, within=within, divergence=divergence, **given)
@@ -235,6 +237,13 @@ class SplitOptions:
     seed: int = 0
     confidence: float = 0.95
 
+    def check_split(self) -> None:
+        """Refuse what is about records that are held out, where none are."""
+        if self.split == 1:
+            _output.refuse(
+                "is about held-out records; --split 1 holds out none", **changed_of(self, "seed", "confidence")
+            )
+
 
 @dataclass(frozen=True)
 class TargetOptions:
@@ -263,6 +272,12 @@ def given_of(options: object) -> dict[str, Any]:
         for name, value in vars(options).items()
         if value is not None
     }
+
+
+def changed_of(options: Any, *names: str) -> dict[str, object]:  # noqa: ANN401 (a group of options)
+    """Those of these options of a group whose values are not the defaults."""
+    usual = {option.name: option.default for option in fields(options)}
+    return {name: value for name in names if (value := getattr(options, name)) != usual[name]}
 
 
 def request_of(kind: Callable[..., T], given: Mapping[str, object]) -> T:

@@ -16,7 +16,12 @@ from jaxpriv._runtime.files import need_writable, same_file, write_together
 from jaxpriv._runtime.module.shown import aligned as aligned
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.verifier.__main__ import emit as emit
-from jaxpriv.verifier.claims import lower as lower, upper as upper
+from jaxpriv.verifier.claims import (
+    lower as lower,
+    measure_label as measure_label,
+    percent as percent,
+    upper as upper,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +41,14 @@ class Units(StrEnum):
     @property
     def per_nat(self) -> float:
         return 1.0 if self is Units.nats else 1.0 / math.log(2.0)
+
+    def most(self, nats: float) -> str:
+        """At least so many nats, in these units."""
+        return f"{upper(nats * self.per_nat)} {self}"
+
+    def least(self, nats: float) -> str:
+        """At most so many nats, in these units."""
+        return f"{lower(nats * self.per_nat)} {self}"
 
     def of(self, unit: str) -> tuple[float, str]:
         """Factor and name of numbers in `unit` as they are printed: nats alone are converted."""
@@ -76,7 +89,8 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> No
     """Refuse, before any work, inputs that are not there, and outputs that could not be written or would destroy one.
 
     Keys are the names of the options and arguments. An output that exists is replaced; an output
-    that is an input (by any name or link), or the same file as another output, is refused.
+    that is an input (by any name or link), or the same file as another output, is refused. JSON replaces JSON alone:
+    a design or a table whose name is typed in its place would be lost.
     """
     for path in inputs.values():
         if not path.exists():
@@ -91,6 +105,10 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> No
         seen[name] = path
         if path.exists() and not path.is_file():
             raise InputError(f"{name}: {path} exists and is not a regular file; name another one")
+        if name in ("--json", "--codebook-out") and path.exists():
+            with path.open("rb") as file:
+                if file.read(1) not in (b"", b"{"):
+                    raise InputError(f"{name}: {path} exists and holds no JSON object; name another one")
         need_writable(path, name)
 
 
@@ -187,12 +205,6 @@ def deliver(
         private=[*private_files, *([json] if private and json is not None else [])],
         announce=lambda: emit(json_text(record) if is_stdout(json) else text),
     )
-
-
-def measure_label(row: Any) -> str:  # noqa: ANN401 (a row of an audit or of a report)
-    """The measure of a row, with its parameters."""
-    notes = [row.divergence, None if row.order is None else f"order {row.order:g}"]
-    return ", ".join(filter(None, [row.name, *notes, row.form if row.name.startswith("gain-") else None]))
 
 
 def table_of(

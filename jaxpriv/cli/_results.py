@@ -75,7 +75,7 @@ def targets_table(
         (
             f"{target:g}",
             f"{record['disclosure'] * units.per_nat:.6f}",
-            f"{record['leakage'] * scale:.6f}",
+            _output.upper_fixed(record["leakage"] * scale),
             _output.lower_fixed(record["lower_bound"] * per),
             _output.upper_fixed(record["upper_bound"] * per),
             str(record["iterations"]),
@@ -97,11 +97,15 @@ def curve_table(curve: "jp.Frontier | jp.FunnelFrontier", units: Units) -> "Rich
     rows = (
         (
             f"{target:.6g}",
-            f"{spent:.6f}",
             *(
-                (_output.upper_fixed(leakage), _output.lower_fixed(max(bound, least)), _output.upper(gap, 2))
+                (
+                    f"{spent:.6f}",
+                    _output.upper_fixed(leakage),
+                    _output.lower_fixed(max(bound, least)),
+                    _output.upper(gap, 2),
+                )
                 if math.isfinite(leakage)
-                else "---"
+                else "----"
             ),
             status.replace("_", " "),
         )

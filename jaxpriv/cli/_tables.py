@@ -211,8 +211,8 @@ def counted_like(path: Path, columns: ColumnOptions, classes: "np.ndarray") -> "
 
     table = columns.count(path, sparse=True)
     if not np.array_equal(classes, table.codebook.fingerprint):
-        named = "the columns" if columns.codebook is None else f"--codebook: {columns.codebook}"
-        raise InputError(f"{named} has other useful columns or classes than MECH.npz was made with")
+        named = "--useful and --bins name" if columns.codebook is None else f"--codebook: {columns.codebook} has"
+        raise InputError(f"{named} other useful columns or classes than MECH.npz was made with")
     return table
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import jaxpriv as jp
 from jaxpriv.cli import _output
-from jaxpriv.cli._fit_line import fit_command, in_groups, with_rules, words_of
+from jaxpriv.cli._fit_line import command_line, in_groups, with_rules, words_of
 from jaxpriv.cli._options import FormOptions, SplitOptions, TimeOptions, request_of
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions, records_and_measure
@@ -37,6 +37,7 @@ def advise(
     having a design get classes, which are named. The last line is the command that fits one of the designs.
     """
     _output.need_picture("--picture", picture)
+    split.check_split()
     source, of_records = records_and_measure(table, columns, measure)
     run.check()
     clock = run.clock()
@@ -52,7 +53,7 @@ def advise(
         raise in_groups(error, table, columns, {**further, "budget": tenth, "out": "design.zip"}) from None
     chosen = with_rules(columns, {obstacle.column: obstacle.rule for obstacle in advice.obstacles})
     further |= {"budget": f"{advice.designs[_SHOWN].budget:.4g}", "out": "design.zip"}
-    command = fit_command(table, {**vars(chosen), **further})
+    command = command_line("fit", table, {**vars(chosen), **further})
     record = {**advice.record, "command": command}
     for place, obstacle in enumerate(advice.obstacles):
         record["obstacles"][place]["options"] = list(map(shlex.quote, words_of(obstacle.column, obstacle.rule)))
@@ -74,7 +75,7 @@ def _text(advice: "jp.release.Advice", command: str, measure: FormOptions, units
             f"{obstacle.sentence}: {shlex.join(words_of(obstacle.column, obstacle.rule))}"
             for obstacle in advice.obstacles
         ),
-        f"a guess of the private class is right in {_output.lower_fixed(100 * advice.correct_guess, 2)} % of these "
+        f"a guess of the private class is right in {_output.percent(advice.correct_guess)} of these "
         "records without a release",
         "",
         "Each line is a design: its budget is the mean distortion, and each column is changed in this share of the "
@@ -116,8 +117,8 @@ def _text(advice: "jp.release.Advice", command: str, measure: FormOptions, units
     hidden = _output.table_of(rows, headings, before=["hidden instead"], after=())
     designs.collapse_padding = hidden.collapse_padding = True  # four columns of a table fit into 80 characters
     legend = [
-        f"leakage: {measure.leakage} on the records of the designs; no mapping of this budget leaks less than 'optimum "
-        "at least'",
+        f"leakage: {_output.measure_label(measure.option.stated)} on the records of the designs; no mapping of this "
+        "budget leaks less than 'optimum at least'",
         "guess right: the best guess of the private class from the release is right in at most this share of them",
         f"population: at most this leaks of people outside of the table, with confidence {advice.confidence:g} for all "
         "designs",

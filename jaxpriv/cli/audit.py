@@ -36,7 +36,7 @@ def audit(
     population (all together with the confidence), and a cap that needs no data. They are different things; so
     are, for a black box, upper bounds, lower bounds, estimates and tests. The assumptions are always printed.
     """
-    name, path = check(mechanism, sample, columns, released, asked, known)
+    name, path = check(mechanism, sample, columns, released, asked, known, bounds)
 
     def work(_: object) -> tuple[JsonRecord, str]:
         if mechanism is None:
@@ -63,8 +63,8 @@ def _of_pairs(
     if not is_table(path) or bounds.measures or bounds.order:
         refuse("is about a table in --pairs, and goes without --measures and --order", subsets=asked.subsets)
     if path.suffix.lower() == ".npz":
-        classes = {"bins": columns.bins, "other": columns.other, "missing": columns.missing}
-        refuse("is about tables of records, not about .npz", private=private, released=released, **classes)
+        of_tables = {**vars(columns), "released": released, "show_values": asked.show_values}
+        refuse("is about tables of records, not about .npz", **of_tables)
         counts, given = load_npz_safely(path, ["counts"])["counts"], bounds.arguments
     elif not private or not released:
         raise InputError("--pairs needs --private and --released: the names of columns")

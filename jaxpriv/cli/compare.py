@@ -54,10 +54,10 @@ def compare(
         _output.refuse("needs paired rows; give --row-order, --id or --same-order", target=target)
     if (design is None) == (not useful):
         raise InputError("give the --design, or name the columns of both tables with --useful")
+    if design is not None:
+        _output.refuse("goes without --design, which has its own classes", bins=bins)
     before, after = table_file(original, read), table_file(released[0], None)
     rules = RecordOptions(bins=bins).rules(useful or [])
-    if design is not None and rules:
-        raise InputError("--bins: a design has its own classes")
     from jaxpriv.release.grouped import load_mechanism
     from jaxpriv.release.matching import records_of_rows
     from jaxpriv.statistics.tables.readers import read_columns
@@ -122,8 +122,8 @@ def _designs_text(comparison: "jp.report.DesignComparison") -> str:
     lines = ((title, *(cell or "-" for cell in cells)) for title, cells in rows.items() if any(cells))
     return _output.rendered(
         f"{len(designs)} designs, all made on {comparison.records} records. The best guess of the private class is "
-        f"right in {_output.lower(100 * right['without'], 4)} % of these without a release, in "
-        f"{_output.lower(100 * right['unchanged'], 4)} % with the useful columns unchanged.",
+        f"right in {_output.percent(right['without'])} of these without a release, in "
+        f"{_output.percent(right['unchanged'])} with the useful columns unchanged.",
         _output.table_of(lines, list(comparison.designs), before=["on these records"], after=()),
         f"population: all bounds hold together, with confidence {comparison.confidence:g}",
         *comparison.verdicts,

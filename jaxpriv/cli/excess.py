@@ -8,7 +8,7 @@ from jaxpriv.cli import _output
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import RecordOptions, table_file
 from jaxpriv.cli._work import working
-from jaxpriv.errors import InputError
+from jaxpriv.errors import InputError, NotCertifiedError
 
 
 class SameUse(StrEnum):
@@ -34,7 +34,8 @@ def excess(
     """Compare the leakage of a release with the certified optimum of the same utility.
 
     The release may come from any tool. The command needs records of the private, useful and released values. All
-    numbers are exact for these records; `jaxpriv audit --pairs` bounds the population.
+    numbers are exact for these records; `jaxpriv audit --pairs` bounds the population. Exit code 4: the gap of the
+    optimum is above --tol; the interval is valid and written all the same.
     """
     from jaxpriv.statistics.tables.readers import check_header
 
@@ -73,6 +74,11 @@ def excess(
     )
     record = {"units": "nats", **_output.record_of(excess_of_release)}
     _output.deliver(record, json, _comparison(excess_of_release, units), private=True)
+    if excess_of_release.status != "optimal":
+        raise NotCertifiedError(
+            f"the optimum is not certified to --tol {tol:g}; what is printed is valid. Allow more --time-limit, or "
+            "raise --tol"
+        )
 
 
 def _comparison(result: "jp.statistics.audit.ReleaseExcess", units: Units) -> str:
@@ -88,9 +94,9 @@ def _comparison(result: "jp.statistics.audit.ReleaseExcess", units: Units) -> st
         "leakage I(S;Y) of the release": shown(result.leakage),
         "disclosure I(X;Y)": shown(result.disclosure),
         **({} if result.distortion is None else {"mean changed columns": f"{result.distortion:.6g}"}),
-        f"best mapping at the same {result.at}": shown(result.optimum),
-        f"no mapping{to} with {same} leaks less than": f"{_output.lower(result.lower_bound * per)} {units}",
-        "excess over the optimum": f"{shown(result.least)} to {shown(result.most)}",
+        f"best mapping at the same {result.at}": units.most(result.optimum),
+        f"no mapping{to} with {same} leaks less than": units.least(result.lower_bound),
+        "excess over the optimum": f"{_output.lower(result.least * per)} to {units.most(result.most)}",
         "of Y on S beyond X, I(S;Y|X)": shown(result.direct),
     }
     return _output.aligned(lines)

@@ -1,5 +1,6 @@
 """`jaxpriv fit`: from records to a design, which can be published."""
 
+import contextlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from jaxpriv.cli._options import DesignOptions, FormOptions, TargetOptions, Time
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions, records_and_measure
 from jaxpriv.cli._work import working
-from jaxpriv.errors import InputError, JaxprivError, NotCertifiedError
+from jaxpriv.errors import InputError, IntegrityError, JaxprivError, NotCertifiedError
 
 
 def fit(
@@ -43,6 +44,7 @@ def fit(
     _output.need_ending("--out", out, ".zip")
     _output.need_ending("--private-out", private_out, ".zip")
     _output.only_one(vars(target))
+    design.check_split()
     given = {**vars(measure), **vars(target), **vars(design)}
     in_one = not (group or grouped)
     of_groups: dict[str, Any] = {}
@@ -102,16 +104,25 @@ def fit(
 
 
 def _keep_used(out: Path, private_out: Path | None) -> None:
-    """Refuse to replace a design that released records: its receipts and its ledger are of no use without it."""
+    """Refuse to replace a file of another kind that `fit` or `release` wrote, and a design that released records: its
+    receipts and its ledger are of no use without it.
+    """
     from jaxpriv.release.grouped import load_mechanism
     from jaxpriv.release.releasing import ledger_names
+    from jaxpriv.verifier.archive import read_file, unpack
+    from jaxpriv.verifier.records import FILES
 
-    if not out.exists():
-        return
+    replaced = {("--out", out): ("design.json", "groups.json"), ("--private-out", private_out): ("audit.json",)}
+    for (option, path), wanted in replaced.items():
+        if path is not None and path.exists():
+            with contextlib.suppress(IntegrityError):  # another file, which the checks of all outputs judge
+                kind = next((name for name in unpack(read_file(path), str(path)) if name in FILES), wanted[0])
+                if kind not in wanted:
+                    raise InputError(f"{option}: {path} is {FILES[kind]}, which would be lost: name another file")
     try:
         mechanism = load_mechanism(out)
     except JaxprivError:
-        return  # another file, which the checks of all outputs judge
+        return
     folders = [Path(os.path.realpath(path)).parent for path in (private_out, out) if path is not None]
     for ledger in ledger_names(mechanism, folders):
         if ledger.exists():

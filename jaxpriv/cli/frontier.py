@@ -44,12 +44,14 @@ def frontier(
     """Solve one problem at many targets: a table of certified points, as a file and as a picture.
 
     Between the points the optimum lies in a band that is proved too. Targets that no mapping meets have the status
-    `infeasible`. Exit code 4: the gap of some point is above --tol; all points and intervals are valid and written.
+    `infeasible`; an I(X;Y) above H(X) is refused. Exit code 4: the gap of some point is above --tol; all points and
+    intervals are valid and written.
     """
     import numpy as np
 
     columns.check(problem)
-    from jaxpriv.funnels.solve import FunnelGoal, funnel_frontier_within
+    from jaxpriv.funnels.frontier import funnel_frontier_within
+    from jaxpriv.funnels.solve import FunnelGoal
     from jaxpriv.solving.frontier import frontier_within, spread_targets
 
     measures = measures_of(measure, limit)

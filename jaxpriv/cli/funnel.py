@@ -99,7 +99,7 @@ def funnel(
         what = "disclosure" if form in _IN_NATS else "relevance" if bottleneck else "leakage"
         best = "best objective" if form == "multiplier" else f"{'least' if least else 'most'} {what}"
         scale, unit = units.of(leakage.unit)
-        shown = {} if best == "least leakage" else {"leakage": f"{record['leakage'] * scale:.6g} {unit}"}
+        shown = {} if best == "least leakage" else {"leakage": f"{_output.upper(record['leakage'] * scale)} {unit}"}
         shown["disclosure"] = f"{record['disclosure'] * units.per_nat:.6g} {units}"
         text = result_text(record, best, value_unit, shown, units)
     else:

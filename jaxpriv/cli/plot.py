@@ -29,8 +29,9 @@ def plot(
     curves = [result for result in drawable if not isinstance(result, tuple)]
     if len(drawable) > 1 and len(curves) < len(drawable):
         raise InputError("several results are drawn together if all of them are curves (CURVE.npz of jaxpriv frontier)")
-    if line and not curves:
-        raise InputError("--line is about curves (CURVE.npz of jaxpriv frontier)")
+    if not curves:
+        about = {"line": line, "units": units is not Units.nats}
+        _output.refuse("is about curves (CURVE.npz of jaxpriv frontier)", **about)
 
     def drawn() -> "Figure":
         if curves:

@@ -49,8 +49,13 @@ def solve(
     scalar(rtol, "--rtol", low=0.0)
     run.check()
     results.check()
-    if leakage_tolerance is not None and not budget:
-        raise InputError("--leakage-tolerance goes with --budget: it is above the least leakage that a budget allows")
+    if leakage_tolerance is not None:
+        scalar(leakage_tolerance, "--leakage-tolerance", low=0.0)
+        if len(budget or ()) != 1 or marginal is not None:
+            raise InputError(
+                "--leakage-tolerance goes with --budget, with one distortion and without --marginal: it is above the "
+                "least leakage that a budget allows"
+            )
     arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours", "marginal"])
     files = book_file(results.codebook_out, table)
     stated = distortion_problem(

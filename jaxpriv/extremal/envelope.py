@@ -112,7 +112,10 @@ def envelope_design(
     max_boxes = whole(max_boxes, "max_boxes", low=1)
     joint = np.asarray(problem.joints[0], np.float64)
     seen = joint.sum(axis=1) > 0
-    program = _ThresholdPrograms(joint[seen], joint.sum(axis=0)[:, None] * tables[0], delta, float(form.target))
+    # No lift is above 1/P(s), and no mean of lifts over the mass delta above 1/delta: higher limits are none.
+    unlimited = 1.0 - np.log(max(delta, joint[seen].sum(axis=1).min()))
+    eps = min(float(form.target), unlimited)
+    program = _ThresholdPrograms(joint[seen], joint.sum(axis=0)[:, None] * tables[0], delta, eps)
     with clock_of(time_limit, progress) as clock:
         design = _search(program, measure, tol, max_boxes, clock)
     thresholds = np.ones(len(joint))

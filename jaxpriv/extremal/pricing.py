@@ -35,7 +35,7 @@ import operator
 
 import numpy as np
 
-from jaxpriv._runtime.numerics import excess
+from jaxpriv._runtime.numerics import kl_excess
 from jaxpriv.column_generation import Pool
 from jaxpriv.extremal.types import AbstractTypesPricer, Recipe, Split, columns_of, outer_sum
 
@@ -170,12 +170,12 @@ def patterns(index: np.ndarray, sizes: list[int]) -> np.ndarray:
 
 def chord_at_one(low: float, high: float) -> float:
     """The chord of t ln t over [low, high] at t = 1: no mechanism within the bounds discloses more."""
-    at_low, at_high = excess(np.array([low, high]))
-    # excess differs from t ln t by the affine 1 - t, which is 0 at 1.
+    at_low, at_high = kl_excess(np.array([low, high]))
+    # kl_excess differs from t ln t by the affine 1 - t, which is 0 at 1.
     return float(((high - 1.0) * at_low + (1.0 - low) * at_high) / (high - low)) if math.isfinite(high) else math.inf
 
 
 def defect(lift: np.ndarray, low: float, high: float) -> np.ndarray:
     """delta(t) = chord(t) - t ln t >= 0 for t in [low, high]."""
-    at_low, at_high = excess(np.array([low, high]))  # t ln t less t - 1, which chords share
-    return np.maximum(at_low + (at_high - at_low) * (lift - low) / (high - low) - excess(lift), 0.0)
+    at_low, at_high = kl_excess(np.array([low, high]))  # t ln t less t - 1, which chords share
+    return np.maximum(at_low + (at_high - at_low) * (lift - low) / (high - low) - kl_excess(lift), 0.0)

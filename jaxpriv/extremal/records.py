@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.clock import ProgressLike, clock_of
-from jaxpriv._runtime.numerics import entropy
+from jaxpriv._runtime.divergences import entropy
 from jaxpriv._runtime.validation import scalar
 from jaxpriv.extremal.utility import MaximumUtility, among, mechanism_of, posteriors, result_of
 from jaxpriv.models.databases import information_privacy, sequences
@@ -57,19 +57,20 @@ def record_utility(
     for record, limit in zip(table.T, limits, strict=True):
         masses = np.bincount(record, weights=source)
         seen = np.flatnonzero(masses)
-        bound = seen[masses[seen] * np.exp(limit) < 1.0]  # the others limit nothing
+        bound = seen[masses[seen] < np.exp(-limit)]  # the others limit nothing
         lifts += [(record == a) / masses[a] for a in bound]
-        caps += [np.exp(limit)] * len(bound)
+        caps += [limit] * len(bound)
         most += min(len(bound), len(seen) - 1)
-    relative, cap = np.reshape(lifts, (-1, len(used))), np.array(caps)
+    relative, cap = np.reshape(lifts, (-1, len(used))), np.exp(caps)
     with clock_of(time_limit, progress) as clock:
-        vertices = posteriors(relative / cap[:, None], 0.0, 1.0, clock=clock, most=most)
+        vertices = posteriors(relative * source / cap[:, None], source, 0.0, 1.0, clock=clock, most=most)
         best = among(vertices, source, tol, clock)
     mechanism = mechanism_of(best.lifts, best.weights)
     masses = source @ mechanism
     lift = relative @ (source[:, None] * mechanism) / masses
     over = lift - cap[:, None] * (1.0 - 16 * _EPS)
-    share = float((over / np.where(over > 0, lift - 1.0, 1.0)).max(initial=0.0))  # of a release that discloses nothing
+    # Of a release that discloses nothing: all of it where the limit is next to 0.
+    share = float((over / np.where(over > 0, np.maximum(lift - 1.0, over), 1.0)).max(initial=0.0))
     mechanism = (1.0 - share) * mechanism + share * masses
     upper = min(best.upper_bound, entropy(source) * (1 + 1e-14))
     result = result_of(whole, mechanism, (), upper, best.method, tol, clock)

@@ -48,11 +48,7 @@ def rays(source: np.ndarray, limits: np.ndarray, clock: Clock = ENDLESS) -> np.n
             system[:, :, free] = top @ every[:, others].T + every[:, size]
             system[:, :, free + 1] = ~top @ every[:, others].T - every[:, size + 1]
             for tight in itertools.combinations(range(count + 1), free + 1):
-                square = system[:, [*tight, -1]]
-                regular = abs(np.linalg.det(square)) > 1e-13 * abs(square).max(axis=(1, 2))
-                right = np.zeros((int(regular.sum()), free + 2, 1))
-                right[:, -1] = 1.0
-                solution = np.linalg.solve(square[regular], right)[:, :, 0]
+                regular, solution = solved_systems(system[:, [*tight, -1]], np.eye(free + 2)[:, -1:])
                 lifts = np.empty((len(solution), size))
                 lifts[:, list(chosen)] = solution[:, :free]
                 lifts[:, others] = np.where(top[regular], solution[:, free, None], solution[:, free + 1, None])
@@ -60,6 +56,24 @@ def rays(source: np.ndarray, limits: np.ndarray, clock: Clock = ENDLESS) -> np.n
     every = np.maximum(np.vstack(candidates), 0.0)
     every /= (every @ source)[:, None]
     return every[np.unique(every.round(10), axis=0, return_index=True)[1]]
+
+
+def solved_systems(systems: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the systems (n, k, k) are regular up to rounding, (n,), and the solutions of these for `right` (k, 1).
+
+    Rows and columns have a size of 1 before: those of rare symbols and of limits next to 0 are small.
+    """
+    rows = _sizes(systems, 2)
+    units = _sizes(systems / rows, 1)
+    scaled = systems / rows / units
+    regular = abs(np.linalg.det(scaled)) > 1e-13
+    return regular, np.linalg.solve(scaled[regular], (right / rows)[regular])[:, :, 0] / units[regular, 0]
+
+
+def _sizes(systems: np.ndarray, axis: int) -> np.ndarray:
+    """The largest modulus along an axis, 1 where all are 0."""
+    sizes = abs(systems).max(axis=axis, keepdims=True)
+    return np.where(sizes > 0, sizes, 1.0)
 
 
 def _within(lifts: np.ndarray, limits: np.ndarray) -> np.ndarray:

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.clock import ENDLESS, Clock, ProgressLike, clock_of
+from jaxpriv._runtime.divergences import entropy, information_below
 from jaxpriv._runtime.module import summary
-from jaxpriv._runtime.numerics import entropy, information_below
 from jaxpriv._runtime.validation import host_only, joint_array, scalar
 from jaxpriv.column_generation import Pool
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.extremal.sampled import MOST_BASES, rays
+from jaxpriv.extremal.sampled import MOST_BASES, rays, solved_systems
 from jaxpriv.extremal.search import BoxSearch, RatioSearch, design
 from jaxpriv.extremal.types import Design, columns_of, priced_columns
 from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values, from_samples
@@ -196,22 +196,24 @@ _CHUNK = 50_000
 
 
 def posteriors(
-    relative: np.ndarray,
+    given: np.ndarray,
+    source: np.ndarray,
     low: float,
     high: float,
     ratio: float | None = None,
     clock: Clock = ENDLESS,
     most: int | None = None,
 ) -> np.ndarray:
-    """All vertices q (n, X), and possibly some other points of the polytope; only some once the clock has expired.
+    """The lifts t = q/p (n, X) of all vertices q, and possibly of some other points of the polytope; only some once the
+    clock has expired.
 
-    relative[s, x] = P(s|x)/P(s), so relative @ q is the lift of S. The limits are low <= lift <= high,
+    given[s, x] = P(x|s), so given @ t is the lift of S, and `source` (X,) is p. The limits are low <= lift <= high,
     or lift_s <= ratio * lift_s' if `ratio` is given. `most` is the most symbols that a vertex has in its support, |S|
-    by default: the rank of (1, relative).
+    by default: the rank of (source, given).
 
     Raises `ResourceError` if there are more than two million bases.
     """
-    private, useful = relative.shape
+    private, useful = given.shape
     extra = 0 if ratio is None else 1
     sides = [(0.0, low), (0.0, high)] if ratio is None else [(1.0 / ratio, 0.0), (1.0, 0.0)]
     # A lower bound of zero follows from q >= 0, an infinite upper bound from nothing.
@@ -233,35 +235,35 @@ def posteriors(
             for choice in itertools.product(sides, repeat=len(active)):
                 for first in range(0, len(supports) if not clock.expired() else 0, _CHUNK):
                     part = supports[first : first + _CHUNK]
-                    q = _basic(relative, part, np.array(active, dtype=np.int64), choice, extra)
-                    vertices.append(q[_allowed(relative @ q.T, low, high, ratio)])
+                    lifts = _basic(given, source, part, np.array(active, dtype=np.int64), choice, extra)
+                    vertices.append(lifts[_allowed(given @ lifts.T, low, high, ratio)])
     every = np.vstack(vertices)
-    every /= every.sum(axis=1, keepdims=True)
-    return every[np.unique(every.round(10), axis=0, return_index=True)[1]]
+    every /= (every @ source)[:, None]
+    # Lifts and not posteriors: of a rare symbol these are all the same to so many decimals.
+    return every[np.unique(every.round(11), axis=0, return_index=True)[1]]
 
 
-def _basic(relative: np.ndarray, supports: np.ndarray, active: np.ndarray, choice: tuple, extra: int) -> np.ndarray:
+def _basic(
+    given: np.ndarray, source: np.ndarray, supports: np.ndarray, active: np.ndarray, choice: tuple, extra: int
+) -> np.ndarray:
     """The non-negative basic solutions (n, X) of one set of active limits, for every support."""
     number, m = supports.shape
     size = m + extra
     system = np.zeros((number, size, size))
-    system[:, 0, :m] = 1.0
-    right = np.zeros((number, size, 1))
-    right[:, 0] = 1.0
+    system[:, 0, :m] = source[supports]
+    right = np.zeros((size, 1))
+    right[0] = 1.0
     for row, (s, (slope, bound)) in enumerate(zip(active, choice, strict=True), start=1):
-        system[:, row, :m] = relative[s][supports]
+        system[:, row, :m] = given[s][supports]
         if extra:  # lift_s = slope * (largest lift)
             system[:, row, m] = -slope
-        right[:, row] = bound
-    scale = np.abs(system).max(axis=2, keepdims=True)
-    scale = np.where(scale > 0, scale, 1.0)
-    system, right = system / scale, right / scale
-    regular = np.abs(np.linalg.det(system)) > 1e-13
-    solution = np.linalg.solve(system[regular], right[regular])[:, :, 0]
-    inside = np.all(solution >= -_ROUNDING, axis=1)
-    q = np.zeros((int(inside.sum()), relative.shape[1]))
-    np.put_along_axis(q, supports[regular][inside], np.maximum(solution[inside, :m], 0.0), axis=1)
-    return q
+        right[row] = bound
+    regular, solution = solved_systems(system, right)
+    supports, solution = supports[regular], solution[:, :m]
+    inside = np.all(solution * source[supports] >= -_ROUNDING, axis=1)
+    lifts = np.zeros((int(inside.sum()), len(source)))
+    np.put_along_axis(lifts, supports[inside], np.maximum(solution[inside], 0.0), axis=1)
+    return lifts
 
 
 def _allowed(lifts: np.ndarray, low: float, high: float, ratio: float | None) -> np.ndarray:
@@ -381,7 +383,7 @@ def utility_within(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) 
     if inequalities is not None:
         if not same:
             raise InputError("limit: a measure of a population takes P(X), shape (X,), where its counts have S too")
-        best = among(rays(source, inequalities, clock) * source, source, tol, clock)
+        best = among(rays(source, inequalities, clock), source, tol, clock)
     elif limits.is_void(float(prior.min())) or len(prior) == 1:
         best = Design(np.diag(1.0 / source), source, math.inf, "identity")
     elif same:
@@ -443,15 +445,14 @@ def _on_itself(source: np.ndarray, limits: Limits, tol: float, clock: Clock) -> 
 def _on_private(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> Design:
     """Limits on S: every vertex of the polytope of posteriors of X, and X's own posterior as a start."""
     source, prior = joint.sum(axis=0), joint.sum(axis=1)
-    relative = joint / (prior[:, None] * source)
     low, high = limits.box(float(prior.min()))
     ratio = math.exp(limits.eps) if limits.spread < math.inf else None
-    return among(posteriors(relative, low, high, ratio, clock), source, tol, clock)
+    return among(posteriors(joint / prior[:, None], source, low, high, ratio, clock), source, tol, clock)
 
 
 def among(vertices: np.ndarray, source: np.ndarray, tol: float, clock: Clock) -> Design:
-    """The best measure over these posteriors (n, X), all the vertices unless the clock has expired, and P_X itself."""
-    lifts = np.vstack([np.ones(len(source)), vertices / source])
+    """The best measure over P_X and posteriors of these lifts (n, X), all vertices unless the clock has expired."""
+    lifts = np.vstack([np.ones(len(source)), vertices])
     columns = columns_of(lifts, source)
     few = columns if len(lifts) <= 2000 else columns.take(np.arange(1))
     # Once the clock has expired the list may lack vertices: nothing is proved by pricing it.

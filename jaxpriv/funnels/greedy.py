@@ -8,6 +8,9 @@ without a lower bound. A switch appended to Y releases one mechanism with probab
 I(X;Y) and the sum of column(w) of an average measure are then linear in t, so every point of the lower (or upper)
 convex hull of the points (I(X;Y), total) of some releases can be had: nothing but X itself and a constant are added to
 them here.
+
+As solvers of funnel and bottleneck problems: where the algorithms have the target of the problem (R for the funnel, a
+relevance for the bottleneck) the release is theirs, deterministic. Any other target is met on that hull.
 """
 
 from collections.abc import Sequence
@@ -18,12 +21,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._runtime.numerics import entropy
+from jaxpriv._runtime.divergences import entropy
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.funnels.bounds import Target, crossing_at
-from jaxpriv.funnels.merging import TOLERANCE, Merging, PairTable, Rule, leakages_of, total_at
+from jaxpriv.funnels.hull import Target, crossing_at
+from jaxpriv.funnels.merge_losses import leakages_of, total_at
+from jaxpriv.funnels.merging import TOLERANCE, Merging, PairTable, Rule
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelOrBottleneck, FunnelProblem
@@ -146,12 +150,6 @@ def _on_hull(
         ends.append((posteriors, share * masses))
     posteriors, masses = (np.concatenate(parts) for parts in zip(*ends, strict=True))
     return posteriors[masses > 0], masses[masses > 0]
-
-
-# Greedy merging as solvers of funnel and bottleneck problems.
-#
-# Where the algorithms have the target of the problem (R for the funnel, a relevance for the bottleneck) the release is
-# theirs, deterministic. Any other target is met on the hull of greedy releases, by time sharing.
 
 
 @dataclass(frozen=True)

@@ -20,84 +20,32 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.nn import logsumexp
-from jaxtyping import Array
 
-from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv._runtime.types import Arr
 from jaxpriv._runtime.validation import scalar
 from jaxpriv.column_generation import Objective, best_plan
 from jaxpriv.errors import InputError
+from jaxpriv.funnels.alternating_steps import alternate
 from jaxpriv.funnels.atoms.column_generation import BlockProgram
 from jaxpriv.funnels.atoms.parts import pool_of
-from jaxpriv.funnels.bounds import Crossing, Target, crossing_at, elementary_bound
-from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, survey
+from jaxpriv.funnels.balance import Channel, channel, survey
+from jaxpriv.funnels.bounds import elementary_bound
+from jaxpriv.funnels.hull import Crossing, Target, crossing_at
+from jaxpriv.funnels.local_steps import Landing, descend
 from jaxpriv.funnels.pricing import whole_block
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
+from jaxpriv.funnels.starts import blended, disclosed, disclosing, random_starts, widened
+from jaxpriv.funnels.tidying import tidy
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractMeanLeakage, MutualInformation
 from jaxpriv.leakage.evaluation import exact_values
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelOrBottleneck, FunnelProblem, whole_entropy
-
-# Where local methods start: random mechanisms of many degrees of randomness, strictly positive.
-#
-# A multiplicative step never leaves a face of the simplex, so every start has all entries positive.
-
-
-# Gumbel noise times these: from rows near uniform to rows near deterministic maps, in turn.
-_SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0)
-# What a start given from outside is blended with, so that no entry is stuck at zero.
-_BLEND = 1e-3
-
-
-def random_starts(key: Array, count: int, symbols: int, outputs: int, dtype: Any = "float64") -> Array:  # noqa: ANN401 (what JAX takes as a dtype)
-    """Logarithms of `count` random mechanisms, shape (count, symbols, outputs)."""
-    noise = jax.random.gumbel(key, (count, symbols, outputs), dtype=dtype)
-    logits = noise * jnp.asarray(np.resize(_SHARPNESS, count)[:, None, None], dtype)
-    return logits - logsumexp(logits, axis=2, keepdims=True)
-
-
-def blended(mechanisms: Arr) -> Arr:
-    """Mechanisms (..., X, Y) with zeros, as strictly positive logarithms."""
-    return xp.log((1.0 - _BLEND) * mechanisms + _BLEND / mechanisms.shape[-1])
-
-
-def widened(mechanism: Arr, outputs: int) -> Arr:
-    """A mechanism (X, Y) with unused outputs appended until there are `outputs` of them."""
-    return xp.of(mechanism).pad(mechanism, ((0, 0), (0, outputs - mechanism.shape[1])))
-
-
-def disclosed(source: np.ndarray, mechanisms: np.ndarray) -> np.ndarray:
-    """I(X;Y) in nats of mechanisms (..., X, Y)."""
-    masses = np.einsum("x,...xy->...y", source, mechanisms)[..., None, :]
-    ratio = np.divide(mechanisms, masses, out=np.ones_like(mechanisms), where=mechanisms > 0)
-    return np.einsum("x,...xy->...", source, mechanisms * np.log(ratio))
-
-
-def disclosing(source: np.ndarray, logarithms: np.ndarray, target: float) -> np.ndarray:
-    """The starts (B, X, Y) mixed with X itself (Y >= X outputs) or with nothing until I(X;Y) is `target`, in (0, H(X)).
-
-    I(X;Y) is convex in the mixture and ends on the other side of the target: there is one crossing.
-    """
-    mechanisms = np.exp(logarithms)
-    short = disclosed(source, mechanisms) < target
-    nothing = np.full(mechanisms.shape[1:], 1.0 / mechanisms.shape[2])
-    whole = np.broadcast_to(widened(np.eye(len(source)), mechanisms.shape[2]), mechanisms.shape)
-    other = np.where(short[:, None, None], whole, nothing)
-    low, high = np.zeros(len(mechanisms)), np.ones(len(mechanisms))
-    for _ in range(50):
-        share = 0.5 * (low + high)
-        mixed = mechanisms + share[:, None, None] * (other - mechanisms)
-        before = (disclosed(source, mixed) < target) == short
-        low, high = np.where(before, share, low), np.where(before, high, share)
-    return np.log(mechanisms + low[:, None, None] * (other - mechanisms))
-
 
 # Prices of the first round, as multiples of the mean slope of the curve.
 _FIRST_PRICES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.1, 1.4, 1.8, 2.5)
@@ -189,36 +137,6 @@ def _restart_near_best(logarithms: np.ndarray, pool: ReleasePool, slope: float, 
     for i, logs in enumerate(given):
         logarithms[i] = logs
     return len(given)
-
-
-# A mechanism with the outputs that it needs: without negligible ones, and with equal ones merged.
-#
-# Outputs of one posterior are equivalent. Merging outputs of mass m whose posteriors are eps apart loses of the order
-# of m eps^2 nats, so that what is merged here is lost in rounding.
-
-
-# An output that every symbol chooses with at most this probability is left out.
-_NEGLIGIBLE = 1e-13
-# Posteriors closer than this in total variation are one.
-_EQUAL = 1e-8
-
-
-def tidy(mechanism: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """The mechanism (X, Y) with fewer outputs; rows sum to one."""
-    remaining = mechanism[:, mechanism.max(axis=0) > _NEGLIGIBLE]
-    masses = source @ remaining
-    remaining = remaining[:, np.argsort(-masses, kind="stable")]
-    merged: list[np.ndarray] = []
-    for column in remaining.T:
-        posterior = source * column / (source @ column)
-        for i, other in enumerate(merged):
-            if np.abs(posterior - source * other / (source @ other)).sum() <= 2 * _EQUAL:
-                merged[i] = other + column
-                break
-        else:
-            merged.append(column)
-    result = np.stack(merged, axis=1)
-    return result / result.sum(axis=1, keepdims=True)
 
 
 # Prices of disclosure beyond this are not tried: mutual information has none above one.

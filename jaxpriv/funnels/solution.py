@@ -195,6 +195,6 @@ class FunnelSolution(AbstractSolution):
 
     def verify(self, problem: FunnelOrBottleneck, *, time_limit: float | None = None) -> "Verification":
         """`jaxpriv.certify(problem, self)`: value and target measured again, the bound proved again."""
-        from jaxpriv.funnels.release import certify_funnel  # pricing costs the import of SciPy
+        from jaxpriv.funnels.verification import certify_funnel
 
         return certify_funnel(problem, self, time_limit=time_limit)

@@ -182,12 +182,6 @@ def same_symbols(name: str, table: Arr, axis: int, symbols: int) -> None:
         )
 
 
-def of_symbols(name: str, table: Arr, axis: int, seen: np.ndarray) -> Arr:
-    """The entries of the private symbols `seen` in a parameter that has one for each private symbol along `axis`."""
-    same_symbols(name, table, axis, len(seen))
-    return table if seen.all() else np.compress(seen, np.asarray(table), axis=axis)
-
-
 _EVALUATED = "not available as an objective or a limit; it can be evaluated on any mechanism"
 
 
@@ -319,7 +313,9 @@ class AbstractRuled(Module):
         parameters = {}
         for name, axes in self.by_symbol.items():
             for axis in axes if getattr(self, name) is not None else ():
-                parameters[name] = of_symbols(name, parameters.get(name, getattr(self, name)), axis, seen)
+                table = parameters.get(name, getattr(self, name))
+                same_symbols(name, table, axis, len(seen))
+                parameters[name] = table if seen.all() else np.compress(seen, np.asarray(table), axis=axis)
         return replace(self, **parameters) if parameters else self
 
     def lower_bound(self, bounds: LowerBounds) -> float | None:
@@ -343,9 +339,9 @@ class AbstractLeakage(AbstractRuled):
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """The leakage of one output; depends on w/|w| only; any finite number where |w| = 0."""
 
-    @abstractmethod
     def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        """phi(w), homogeneous of degree 1 in w; 0 where |w| = 0."""
+        """phi(w), homogeneous of degree 1 in w; 0 where |w| = 0: here |w| outcome(w)."""
+        return expectation(w.sum(), self.outcome(w, prior))
 
     @property
     @abstractmethod
@@ -492,9 +488,6 @@ class AbstractAverageLeakage(AbstractLeakage):
 class AbstractMeanLeakage(AbstractAverageLeakage):
     """sum_y |w_y| outcome(w_y)."""
 
-    def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        return expectation(w.sum(), self.outcome(w, prior))
-
     def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
         return expectation(masses, outcomes)
 
@@ -549,9 +542,6 @@ class AbstractWorstOutcomeLeakage(AbstractLeakage):
     """max of outcome(w_y) over the outputs with mass."""
 
     worst_outcome: ClassVar[bool] = True
-
-    def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        return expectation(w.sum(), self.outcome(w, prior))
 
     def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
         return xp.where(positive(masses), outcomes, -xp.inf).max()

@@ -47,7 +47,8 @@ class BlackwellOrder:
     """How two releases of one S compare for all average measures.
 
     Attributes:
-        safer: "first" or "second", which is a garbling of the other one; "equivalent", both; "incomparable", neither.
+        safer: "first" or "second", which is a garbling of the other one up to gains of `tol`; "equivalent", both;
+            "incomparable", neither.
         first: the first release as a garbling of the second, or the gain by which it leaks more.
         second: the second release as a garbling of the first, or the gain by which it leaks more.
     """
@@ -64,7 +65,8 @@ def blackwell_order(joint: ArrayLike, first: object, second: object, *, tol: flo
 
     A safer one has the smaller mutual information, Sibson, Arimoto and maximal leakage, f-information, g-leakage and
     cost gain, whatever the parameters. That one is no garbling is stated only where a gain function proves it by more
-    than `tol`. Errors as of `evaluate`. Blackwell 1951; McIver et al. 2014 (the coriaceous theorem).
+    than `tol`: what one tells of symbols with a probability below `tol` is not seen, which maximal leakage counts in
+    full. Errors as of `evaluate`. Blackwell 1951; McIver et al. 2014 (the coriaceous theorem).
     """
     on_host(tol)
     tol = scalar(tol, "tol", low=0.0, open_low=True)
@@ -81,14 +83,12 @@ def blackwell_order(joint: ArrayLike, first: object, second: object, *, tol: flo
 def _nearest(target: np.ndarray, source: np.ndarray) -> Garbling:
     """P(s,y) (S, Y) as a garbling of P(s,z) (S, Z)."""
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
-    from scipy.sparse import coo_array, eye_array, hstack, kron
 
     (symbols, actions), outputs = target.shape, source.shape[1]
     cells, apart = outputs * actions, symbols * actions
-    signs = eye_array(apart)
-    whole = hstack([kron(eye_array(outputs), np.ones((1, actions))), coo_array((outputs, 2 * apart))])
-    equal = hstack([kron(source, eye_array(actions)), signs, -signs])
-    system = np.vstack([equal.toarray(), whole.toarray()])
+    differences, sums = np.kron(source, np.eye(actions)), np.kron(np.eye(outputs), np.ones(actions))
+    none = np.zeros((outputs, apart))
+    system = np.block([[differences, np.eye(apart), -np.eye(apart)], [sums, none, none]])
     cost = np.append(np.zeros(cells), np.ones(2 * apart))
     result = linprog(
         cost, A_eq=system, b_eq=np.append(target.ravel(), np.ones(outputs)), bounds=(0, None), method="highs"

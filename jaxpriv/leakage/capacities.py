@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.lanes import spread, with_lanes
 from jaxpriv._runtime.module import summary
-from jaxpriv._runtime.numerics import exponential_mean, least_on_simplex
+from jaxpriv._runtime.numerics import exponential_mean
+from jaxpriv._runtime.simplex_minimum import least_on_simplex
 from jaxpriv._runtime.types import Arr
 from jaxpriv._runtime.validation import mechanism_array, on_host, per_nat, scalar
 from jaxpriv.leakage.evaluation import exact_values
@@ -81,9 +82,10 @@ def capacity(channel: ArrayLike, order: float = 1.0, units: str = "nats") -> Cap
             prior = np.asarray(_largest_prior(rows, np.asarray(a), abs(a - 1.0) < _NEAR_ONE))
     logs = np.log(np.where(rows > 0, rows, 1e-300))
     weights = with_lanes(np.broadcast_to(prior, rows.T.shape))
-    law = spread(exponential_mean(with_lanes(logs.T), weights, np.asarray(a)), rows.shape[1])
-    law = law - np.log(np.exp(law).sum())
-    above = spread(exponential_mean(with_lanes(logs - law), with_lanes(rows), np.asarray(a - 1.0)), len(rows)).max()
+    with np.errstate(over="ignore"):  # of huge orders, which are as good as infinite ones
+        law = spread(exponential_mean(with_lanes(logs.T), weights, np.asarray(a)), rows.shape[1])
+        law = law - np.log(np.exp(law).sum())
+        above = spread(exponential_mean(with_lanes(logs - law), with_lanes(rows), np.asarray(a - 1.0)), len(rows)).max()
     (value,) = exact_values((Sibson(a),), np.diag(prior), rows)
     bound = float(above) + 8 * np.finfo(np.float64).eps * rows.size * (1.0 + float(above))  # its sums are rounded
     return Capacity(value * unit, max(bound, value) * unit, prior, units)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
@@ -13,9 +14,11 @@ from jaxtyping import Array, Float
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.lanes import LaneArray, with_lanes
-from jaxpriv._runtime.numerics import least_on_simplex, positive, simplex_gap
+from jaxpriv._runtime.numerics import positive
+from jaxpriv._runtime.simplex_minimum import least_on_simplex, simplex_gap
 from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._runtime.validation import is_traced
+from jaxpriv._runtime.validation import flag, is_traced, whole
+from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import Scale, Traits, posterior_of
 from jaxpriv.leakage.cost import AbstractCost
 from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Term, View
@@ -59,10 +62,14 @@ class CustomLoss(AbstractCost):
     """
 
     loss: Callable[[Array], Array]
-    proper: bool = eqx.field(static=True, default=False)
-    steps: int = eqx.field(static=True, default=80)
+    proper: bool = eqx.field(static=True, default=False, converter=partial(flag, name="proper"))
+    steps: int = eqx.field(static=True, default=80, converter=partial(whole, name="steps", low=1))
 
     traits: ClassVar[Traits] = Traits("cost", designable=True, own_rules=True)
+
+    def __check_init__(self) -> None:
+        if not callable(self.loss):
+            raise InputError("loss must be a function of an announcement")
 
     @property
     def untraceable(self) -> str | None:

@@ -211,6 +211,7 @@ def evaluate_all(
     Raises `InputError` for units other than "nats" and "bits", what is no measure, and where `evaluate` does.
     """
     per_nat(units)
+    measures = tuple(listed(measures, "measures"))
     for place, measure in enumerate(measures):
         if not isinstance(measure, AbstractLeakage):
             raise InputError(

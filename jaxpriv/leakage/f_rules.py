@@ -57,6 +57,7 @@ class AbstractCurve(ABC):
     """A convex f with f(1) = f'(1) = 0 as programs and proofs need it."""
 
     users: ClassVar[bool] = False  # a user's function in JAX
+    powers: ClassVar[bool] = False  # f' is a power of the ratio where it is far from 0
 
     @property
     @abstractmethod
@@ -97,6 +98,10 @@ class FRules(AbstractRuleSet):
     @property
     def users(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.curve.users
+
+    @property
+    def powers(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.curve.powers
 
     @property
     def strict(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -174,6 +179,7 @@ class KullbackLeiblerCurve(AbstractCurve):
 class ChiSquaredCurve(AbstractCurve):
     """f = (t - 1)^2."""
 
+    powers: ClassVar[bool] = True
     slopes: ClassVar[tuple[float, float]] = (-2.0, math.inf)
 
     def value(self, t: Arr) -> Arr:
@@ -190,6 +196,7 @@ class ChiSquaredCurve(AbstractCurve):
 class ReverseKullbackLeiblerCurve(AbstractCurve):
     """f = -ln t + t - 1."""
 
+    powers: ClassVar[bool] = True
     slopes: ClassVar[tuple[float, float]] = (-math.inf, 1.0)
 
     def value(self, t: Arr) -> Arr:
@@ -210,6 +217,7 @@ class ReverseKullbackLeiblerCurve(AbstractCurve):
 class HellingerCurve(AbstractCurve):
     """f = (sqrt t - 1)^2."""
 
+    powers: ClassVar[bool] = True
     slopes: ClassVar[tuple[float, float]] = (-math.inf, 1.0)
 
     def value(self, t: Arr) -> Arr:

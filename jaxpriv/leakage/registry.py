@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.near import near
 from jaxpriv._runtime.types import ScalarLike
+from jaxpriv._runtime.validation import instance
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractLeakage
 
@@ -142,6 +143,7 @@ def parameters_of(text: str) -> Arguments:
     """
     from jaxpriv.leakage import DIVERGENCES  # it imports the measures, which import this module
 
+    instance(text, "text", str)
     name, *parameters = text.split(":")
     arguments: Arguments = {"name": name}
     for parameter in parameters:

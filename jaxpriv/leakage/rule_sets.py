@@ -235,6 +235,7 @@ class AbstractRuleSet(ABC):
     users: ClassVar[bool] = False  # a user's function in JAX, with constants of its own precision
     additive: ClassVar[bool] = False  # rows in proportion to each other and to their references are one: they add up
     proportional: ClassVar[bool] = False  # rules change by shares of themselves, and keep their sign
+    powers: ClassVar[bool] = False  # rules far from 0 are powers of ratios: their changes are shares of themselves
     strict: ClassVar[bool] = False  # the sum over the outputs is least only where S and Y are independent
     smoothness: ClassVar[float] = math.inf  # of the sum over the outputs relative to the entropy of the rows, a bound
 

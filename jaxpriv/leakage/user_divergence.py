@@ -234,6 +234,8 @@ class UserDivergence(AbstractDivergence):
     at_zero: float = eqx.field(static=True)
 
     def __init__(self, f: Callable[[Array], Array], at_zero: float):
+        if not callable(f):
+            raise InputError("f must be a function of an array of ratios")
         self.f = f
         self.at_zero = scalar(at_zero, "at_zero", low=-np.finfo(np.float64).max, infinite=True)
 

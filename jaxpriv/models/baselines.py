@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.resources import need_memory
-from jaxpriv._runtime.types import ScalarLike
-from jaxpriv._runtime.validation import finite, is_traced, listed, nonnegative, real_array, scalar
+from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv._runtime.validation import finite, index, is_traced, listed, nonnegative, real_array, scalar
 from jaxpriv.data.distortion import AbstractDistortion, as_distortion, dense
 from jaxpriv.errors import InputError
 
@@ -37,15 +37,16 @@ def _host(value: object, name: str) -> object:
     return value
 
 
-def _whole(value: object, name: str) -> int:
-    # A float64 counts up to 2**53.
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= 2**53:
-        raise InputError(f"{name} must be a whole number from 1 to 2**53")
-    return int(value)
-
-
 def _epsilon(value: object) -> float:
     return scalar(_host(value, "epsilon"), "epsilon", low=0.0, infinite=True)
+
+
+def _rate(epsilon: float, sensitivity: object) -> float:
+    return epsilon / scalar(_host(sensitivity, "sensitivity"), "sensitivity", low=0.0, open_low=True)
+
+
+def _costs(distortion: ArrayLike | AbstractDistortion) -> Arr:
+    return finite(dense(as_distortion(_host(distortion, "distortion"))), "distortion")
 
 
 def _need_table(rows: int, columns: int) -> None:
@@ -83,7 +84,7 @@ def randomized_response(size: int, epsilon: float) -> Table:
 
     Warner 1965 (k = 2); Kairouz, Oh and Viswanath 2014.
     """
-    size, epsilon = _whole(size, "size"), _epsilon(epsilon)
+    size, epsilon = index(size, "size", low=1), _epsilon(epsilon)
     _need_table(size, size)
     lie = math.exp(-epsilon)  # relative to the truth; e^eps would overflow
     table = np.full((size, size), lie / (1.0 + (size - 1) * lie))
@@ -103,10 +104,8 @@ def subset_selection(size: int, epsilon: float, subset: int | None) -> Table:
 
     Ye and Barg 2018; Wang et al. 2016 (d near k/(e^eps + 1) is the choice for estimating frequencies).
     """
-    size, epsilon = _whole(size, "size"), _epsilon(epsilon)
-    subset = _whole(subset, "subset")
-    if subset > size:
-        raise InputError("subset must be at most size")
+    size, epsilon = index(size, "size", low=1), _epsilon(epsilon)
+    subset = index(subset, "subset", low=1, high=size)
     _need_table(size, size)  # before the number of subsets, which takes long for absurd sizes
     outputs = math.comb(size, subset)
     _need_table(size, outputs)
@@ -131,8 +130,8 @@ def geometric(size: int, epsilon: float, sensitivity: float = 1) -> Table:
 
     Ghosh, Roughgarden and Sundararajan 2012.
     """
-    size, epsilon = _whole(size, "size"), _epsilon(epsilon)
-    rate = epsilon / scalar(_host(sensitivity, "sensitivity"), "sensitivity", low=0.0, open_low=True)
+    size, epsilon = index(size, "size", low=1), _epsilon(epsilon)
+    rate = _rate(epsilon, sensitivity)
     _need_table(size, size)
     tail = _decay(rate, np.arange(size))
     return _clamped(-math.expm1(-rate) * tail, tail)
@@ -157,8 +156,8 @@ def staircase(size: int, epsilon: float, sensitivity: float = 1, width: float | 
 
     Geng and Viswanath 2016, integer-valued queries (the optimal noise is of this form).
     """
-    size, epsilon = _whole(size, "size"), _epsilon(epsilon)
-    step = _whole(sensitivity, "sensitivity")
+    size, epsilon = index(size, "size", low=1), _epsilon(epsilon)
+    step = index(sensitivity, "sensitivity", low=1)
     _need_table(size, size)
     ratio, drop = math.exp(-epsilon), -math.expm1(-epsilon)
     if width is None:
@@ -169,9 +168,7 @@ def staircase(size: int, epsilon: float, sensitivity: float = 1, width: float | 
             drop**2 * widths * (widths - 1) / 2 + drop * ratio * step * (widths + (step - 1) / 2) + (ratio * step) ** 2
         )
         width = int(widths[np.argmin(moments / (drop * (2 * widths - 1) + 2 * ratio * step))])
-    width = _whole(width, "width")
-    if width > step:
-        raise InputError("width must be at most sensitivity")
+    width = index(width, "width", low=1, high=step)
     level, place = np.divmod(np.arange(size) + step - width, step)
     height = _decay(epsilon, level)
     # The rest of the own step, and the geometric series of the full steps below it.
@@ -196,7 +193,7 @@ def truncated_laplace(values: ArrayLike, epsilon: float, sensitivity: float = 1.
     values = finite(real_array(_host(values, "values"), "values", ndim=1), "values")
     epsilon = _epsilon(epsilon)
     # Half the rate, because lengths below are doubled: no midpoint is rounded onto a value.
-    rate = 0.5 * epsilon / scalar(_host(sensitivity, "sensitivity"), "sensitivity", low=0.0, open_low=True)
+    rate = 0.5 * _rate(epsilon, sensitivity)
     size = len(values)
     stalled = np.flatnonzero(~(values[1:] > values[:-1]))
     if stalled.size:
@@ -236,8 +233,7 @@ def exponential(distortion: ArrayLike | AbstractDistortion, epsilon: float) -> T
 
     McSherry and Talwar 2007, Theorem 6.
     """
-    costs = finite(dense(as_distortion(_host(distortion, "distortion"))), "distortion")
-    epsilon = _epsilon(epsilon)
+    costs, epsilon = _costs(distortion), _epsilon(epsilon)
     with np.errstate(over="ignore"):
         sensitivity = np.max(costs.max(axis=0) - costs.min(axis=0))
         excess = costs - costs.min(axis=1, keepdims=True)
@@ -258,7 +254,7 @@ def erasure(size: int, probability: float) -> Table:
 
     Elias 1955.
     """
-    size = _whole(size, "size")
+    size = index(size, "size", low=1)
     probability = scalar(_host(probability, "probability"), "probability", low=0.0, high=1.0)
     _need_table(size, size + 1)
     return np.concatenate([(1.0 - probability) * np.eye(size), np.full((size, 1), probability)], axis=1)
@@ -269,7 +265,7 @@ def merging(size: int) -> Table:
 
     Raises `InputError` unless size >= 1. To merge only some symbols, `merge`.
     """
-    size = _whole(size, "size")
+    size = index(size, "size", low=1)
     _need_table(size, 1)
     return np.ones((size, 1))
 
@@ -313,9 +309,7 @@ def _dropping(attributes: ArrayLike, dropped: Sequence[int], name: str) -> Table
         raise InputError(f"attributes[{broken[0][0]}, {broken[0][1]}] is not a whole number")
     columns = listed(dropped, name)
     for position, column in enumerate(columns):
-        whole = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
-        if not (whole and 0 <= column < codes.shape[1]):
-            raise InputError(f"{name}[{position}] must be the number of a column, from 0 to {codes.shape[1] - 1}")
+        index(column, f"{name}[{position}]", low=0, high=codes.shape[1] - 1)
         if column in columns[:position]:
             raise InputError(f"{name}[{position}] is the same column as an earlier one")
     kept = np.setdiff1d(np.arange(codes.shape[1]), np.array(columns, dtype=np.int64))
@@ -342,7 +336,7 @@ def hiding(
     groups = _dropping(attributes, hidden, "hidden")
     size = len(groups)
     mass = nonnegative(real_array(_host(prior, "prior"), "prior", ndim=1), "prior")
-    costs = finite(dense(as_distortion(_host(distortion, "distortion"))), "distortion")
+    costs = _costs(distortion)
     if mass.shape != (size,) or costs.shape != (size, size):
         raise InputError(f"prior and distortion must be of the {size} symbols that attributes has")
     spent = groups.T @ (mass[:, None] * costs)  # (m, k): what the group costs as the symbol

@@ -22,7 +22,7 @@ from jaxpriv._runtime.types import Arr
 from jaxpriv._runtime.validation import mechanism_array, per_nat
 from jaxpriv.data.datasets import Dataset
 from jaxpriv.errors import InputError, IntegrityError
-from jaxpriv.funnels.solve import FunnelFrontier
+from jaxpriv.funnels.frontier import FunnelFrontier
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.plotting.styles import (

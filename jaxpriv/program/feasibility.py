@@ -211,7 +211,6 @@ class Face:
             constraints=np.where(idle[:, None, None], 0.0, program.constraints),
             budgets=np.where(idle, 1.0, program.budgets),
             equal=self.equal if self.equal.any() else None,
-            feasible_point=self.inside,
         )
 
     def filled(self, program: Program) -> Program:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -11,20 +10,17 @@ from jaxtyping import PyTree
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.types import Arr
 from jaxpriv.errors import NotCertifiedError
-from jaxpriv.leakage import AbstractLeakage, exact_values
+from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program import feasibility
 from jaxpriv.program.certificates import Certificate, certify_program, violation_of
 from jaxpriv.program.convex import Program
 from jaxpriv.program.feasibility import Face
-from jaxpriv.program.lower import distance_scale
+from jaxpriv.program.lower import distance_scale, infinite, useless
 
-# Budgets without slack, or forbidden pairs, and measures that are infinite where an output excludes a private symbol.
-#
-# Such a measure is finite exactly if it is for every output by itself. A useful symbol that tells of a private one can
-# only be released as an output that every other private symbol which that one needs may be released as, too. Where all
-# entries that the budgets allow are used and one of these is excluded, such entries are of no use; without them the
-# budgets may allow fewer entries, and so on, until all are of use or no mechanism is left.
+# Budgets without slack and measures that are infinite where an output excludes a private symbol: where a pair that the
+# budgets allow is of no use (`program.lower.useless`), they may allow fewer without it, and so on, until all are of use
+# or no mechanism is left.
 
 
 # The tolerance of the linear program, whose entries are 0, or 1 and more.
@@ -40,8 +36,8 @@ def finite_on(program: Program, face: Face, joints: Arr, measures: Sequence[Abst
     mechanism: np.ndarray | None = face.inside
     on_face = face.restricted(program)
     support = on_face.support
-    while mechanism is not None and any(_infinite(joints, measures, mechanism)):
-        useful = np.stack([~_useless(joints, measures, mechanism, y) for y in range(len(mechanism.T))], axis=1)
+    while mechanism is not None and any(infinite(joints, measures, mechanism)):
+        useful = ~useless(joints, measures, mechanism)
         if useful[support].all():
             raise NotCertifiedError(
                 "whether any mechanism on the allowed pairs has a finite leakage is not certified: one that uses all "
@@ -52,37 +48,6 @@ def finite_on(program: Program, face: Face, joints: Arr, measures: Sequence[Abst
         if mechanism is not None:
             mechanism = face.onto(program, mechanism)
     return mechanism
-
-
-def _infinite(
-    joints: Arr, measures: Sequence[AbstractLeakage], mechanism: np.ndarray
-) -> Iterator[tuple[np.ndarray, AbstractLeakage]]:
-    """The joints and measures whose value is infinite."""
-    for joint in np.asarray(joints):
-        for measure, value in zip(measures, exact_values(tuple(measures), joint, mechanism), strict=True):
-            if math.isinf(value):
-                yield joint, measure
-
-
-def _useless(joints: Arr, measures: Sequence[AbstractLeakage], mechanism: np.ndarray, y: int) -> np.ndarray:
-    """Which useful symbols (X,) no mechanism of finite leakage releases as the output y, if no others than those of its
-    column may be released as that: those that tell of a private symbol which needs an excluded one, and one that is
-    alone. Of several others the value may be infinite at the weights of this column alone.
-    """
-    column = mechanism[:, y]
-    useless = np.zeros(len(column), dtype=bool)
-    for joint, measure in _infinite(joints, measures, _beside_the_rest(mechanism, y)):
-        massed, present = joint.any(axis=1), joint[:, column > 0].any(axis=1)
-        excluding = present & (measure.needed(len(joint)) & (massed & ~present)).any(axis=1)
-        shown = (column > 0) & joint.any(axis=0)
-        useless |= shown if shown.sum() == 1 else joint[excluding].any(axis=0)
-    return useless
-
-
-def _beside_the_rest(mechanism: np.ndarray, y: int) -> np.ndarray:
-    """The mechanism with half of the column of the output y, and the rest of the mass in equal parts in all others."""
-    column = 0.5 * mechanism[:, y : y + 1]
-    return np.where(np.arange(len(mechanism.T)) == y, column, (1.0 - column) / max(len(mechanism.T) - 1, 1))
 
 
 def _most_positive(program: Program) -> np.ndarray | None:

@@ -33,6 +33,9 @@ from jaxpriv.program.convex import Program
 MARGIN = 0.8
 # Symbols of no more mass than this share of all are not iterated on; the certificate counts them.
 _NEGLIGIBLE = 1e-13
+# The mass of a symbol that has none under one of several joints, beside that of all others: far below the tolerances,
+# far above rounding.
+_NEXT_TO_NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -250,8 +253,10 @@ class Reduced:
     @staticmethod
     def of(program: Program, goal: Goal) -> "Reduced":
         symbols = IteratedSymbols.of(program)
-        xp = program.xp
-        scaled, factor, units, shift = _scaled(xp, symbols.program(program))
+        xp, iterated = program.xp, symbols.program(program)
+        if program.forbids and not program.traced:
+            iterated = dataclasses.replace(iterated, terms=tuple(_shown(iterated, term) for term in iterated.terms))
+        scaled, factor, units, shift = _scaled(xp, iterated)
         centred, claims = _centred(scaled)
         shift = xp.log(factor) if program.logarithmic else (shift + goal.shift) / factor + claims
         size = xp.ones((), program.cost.dtype) if program.logarithmic else factor
@@ -271,6 +276,18 @@ class Reduced:
         price, eta = price * arrays.concatenate(units), eta * self.factor
         k = self.symbols.rules(self.original, whole * self.factor, eta, price)
         return self.symbols.mechanism(self.original, mechanism), k, eta, price
+
+
+def _shown(program: Program, term: Term) -> Term:
+    """The term; where an output has no symbol but those without mass in its rows, with next to none in proportion to
+    the prior: what such an output shows would be nothing of nothing, and a limit on it would leave no interior.
+    """
+    absent = ~(term.rows != 0).any(axis=0)
+    if not (program.support & ~absent[:, None]).any(axis=0).all():
+        spread = lambda part: part + _NEXT_TO_NOTHING * part.sum(axis=-1, keepdims=True) * absent  # noqa: E731
+        rate = term.rate if term.rate is None or not term.rate_axes[1] else spread(term.rate)
+        return dataclasses.replace(term, rows=spread(term.rows), offset=spread(term.offset), rate=rate)
+    return term
 
 
 def _scaled(xp: ModuleType, program: Program) -> tuple[Program, ScalarLike, Arr, ScalarLike]:

@@ -27,7 +27,7 @@ from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit import SampleKind, sample_bounds
 from jaxpriv.statistics.tables import Source
 from jaxpriv.statistics.tables.rules import column_distortion
-from jaxpriv.verifier.claims import lower, upper
+from jaxpriv.verifier.claims import Measure, lower, measure_label, percent, upper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,10 +123,12 @@ class Advice(Shown):
 
     def _shown(self) -> dict[str, str]:
         unit = self.frontier.problem.leakage.unit
-        rows = {"measure": str(self.arguments["leakage"]), "alphabets": sizes(S=self.private, X=self.useful)}
+        asked: Any = self.arguments
+        measure = Measure(asked["leakage"], *(asked[name] for name in ("form", "order", "divergence", "gamma")))
+        rows = {"measure": measure_label(measure), "alphabets": sizes(S=self.private, X=self.useful)}
         if self.obstacles:
             rows["other classes than given"] = ", ".join(obstacle.column for obstacle in self.obstacles)
-        rows["guess right without a release"] = f"{lower(100 * self.correct_guess, digits=4)} %"
+        rows["guess right without a release"] = percent(self.correct_guess)
         for design in self.designs:
             text = f"{lower(max(design.lower_bound, 0.0))} to {upper(design.leakage)} {unit}, guess right at most "
             text += f"{upper(100 * design.correct_guess, digits=4)} %"

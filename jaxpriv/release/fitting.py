@@ -17,7 +17,7 @@ from jaxpriv._runtime.module.shown import sizes
 from jaxpriv._runtime.validation import flag, instance, per_nat, scalar
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.funnels import FunnelSolution, proved_line
-from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
+from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name, forms_of
 from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.program.lower import distance_scale
 from jaxpriv.program.solution import Solution
@@ -42,7 +42,7 @@ from jaxpriv.statistics import watchdog
 from jaxpriv.statistics.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.statistics.tables import Codebook, Source
 from jaxpriv.statistics.tables.rules import column_distortion
-from jaxpriv.verifier.claims import ONE, Claim, Measure, lower, upper
+from jaxpriv.verifier.claims import ONE, Claim, Measure, lower, measure_label, percent, upper
 from jaxpriv.verifier.records import UNSEEN
 
 # Targets in equal steps, fixed in advance and tried up to the first that fails: one level holds for all.
@@ -130,7 +130,7 @@ class Fitted(Shown):
         "bits" (`InputError` for others), numbers rounded against the claim.
         """
         release, asked, audit, limit = self.mechanism, self.mechanism.asked, self.audit, self.limit
-        measure, per = asked.leakage["name"], per_nat(units)
+        measure, per = measure_label(asked.measure), per_nat(units)
         rows = {
             "status": self.status.replace("_", " "),
             "target": f"{asked.problem} {asked.target:g}, leakage: {measure}",
@@ -152,9 +152,9 @@ class Fitted(Shown):
                 rows[f"  {names[name]}"] = best.end(units, down=name in _AT_LEAST, digits=digits)
         right, of = self.evidence.guesses(release), "both releases" if release.earlier else "the release"
         rows["  best guess of the private class right"] = ""
-        rows["    without a release"] = f"{lower(100 * right['without'], digits=4)} %"
+        rows["    without a release"] = percent(right["without"])
         rows[f"    with {of}"] = f"at most {upper(100 * right['with'], digits=4)} %"
-        rows["    with the useful columns unchanged"] = f"{lower(100 * right['unchanged'], digits=4)} %"
+        rows["    with the useful columns unchanged"] = percent(right["unchanged"])
         rows["whatever the population is"] = ""
         rows |= {f"  {_CAPS[name]}": claim.end(units) for name, claim in release.guarantees.items()}
         if limit is not None:
@@ -163,11 +163,14 @@ class Fitted(Shown):
             rows[f"  {measure} at most"] = f"{upper(limit.upper)} in the units of the target"
         if audit is not None and audit.assumptions.records is not None:
             rows[f"population, from {audit.assumptions.records} held-out records"] = f"confidence {audit.confidence:g}"
+            stated = asked.measure
+            named = (stated.name, stated.form or forms_of(stated.name)[0], stated.order, stated.divergence)
             for row in audit.rows:
-                if row.upper is not None and row.name in (measure, "mutual-information", "maximal-leakage"):
+                asked_for = (row.name, row.form, row.order, row.divergence) == named
+                if row.upper is not None and (asked_for or row.name in ("mutual-information", "maximal-leakage")):
                     scale, unit = (per, units) if row.units == "nats" else (1.0, row.units)
                     most = f"{upper(row.upper * scale)} {unit}" if np.isfinite(row.upper) else "inf (no bound)"
-                    rows[f"  {row.name} at most"] = most
+                    rows[f"  {measure_label(row)} at most"] = most
             if audit.utility.lower is not None:
                 rows["  utility I(X;Y) at least"] = f"{lower(audit.utility.lower * per)} {units}"
         return rows
@@ -197,7 +200,10 @@ class Fitted(Shown):
             else {
                 "confidence": audit.confidence,
                 "holds_for": audit.holds_for,
-                "measures": [{"name": row.name, "upper": row.upper, "units": row.units} for row in audit.rows],
+                "measures": [
+                    {name: getattr(row, name) for name in ("name", "form", "order", "divergence", "upper", "units")}
+                    for row in audit.rows
+                ],
                 "utility_lower": audit.utility.lower,
                 "assumptions": list(audit.assumptions.statements),
             },
@@ -264,7 +270,7 @@ class FitRequest(DesignRequest, MeasureRequest):
         if problem == "watchdog" and self.leakage not in ("mutual-information", "lift"):
             raise InputError("target_leakage is about lift leakage; leave out `leakage`")
         if problem in ("disclosure", "watchdog") and (self.distortion or self.weights):
-            raise InputError("distortion and weights of columns go with `budget` and `leakage_budget`")
+            raise InputError("`distortion` and `weights` go with `budget` and `leakage_budget`")
         asked = Asked(problem, target, {"name": "lift" if problem == "watchdog" else self.leakage, **self.parameters})
         by_name(**vars(asked.measure))
         fault = asked.measure.fault
@@ -343,8 +349,8 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
         asked = replace(asked, problem="leakage-budget", target=float(least.value) + float(request.leakage_tolerance))
         sources = (
             f"With a mean distortion of at most {request.budget:g} the least leakage on the records of the design is "
-            f"between {lower(least.lower_bound)} and {upper(float(least.value))}; the leakage budget is the second "
-            f"number and {request.leakage_tolerance:g}.",
+            f"between {lower(least.lower_bound)} and {upper(float(least.value))} "
+            f"{work.measure.unit}; the leakage budget is the second number and {request.leakage_tolerance:g}.",
         )
         work = replace(work, asked=asked)
     clock.begin("designing")

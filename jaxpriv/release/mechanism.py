@@ -496,11 +496,11 @@ class Evidence:
         """How often the best guess of the private class is right on `counts`, as a share of the records: `without` a
         release, `with` it, and with the useful columns `unchanged`.
         """
-        joint = self.counts / self.counts.sum()
+        n = self.counts.sum()
         return {
-            "without": float(joint.sum(axis=1).max()),
-            "with": correct_guess(joint, mechanism.all_drawn()),
-            "unchanged": float(joint.max(axis=0).sum()),
+            "without": float(self.counts.sum(axis=1).max() / n),
+            "with": correct_guess(self.counts / n, mechanism.all_drawn()),
+            "unchanged": float(self.counts.max(axis=0).sum() / n),
         }
 
     def save(self, path: FilePath, mechanism: Mechanism) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.types import Arr
+from jaxpriv.errors import NotCertifiedError
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.candidate import Duals
@@ -186,9 +187,14 @@ def first_share(problem: DistortionProblem, clock: Clock) -> float:
     return FIRST_SHARE if has_next_method(problem) and _seconds(problem) <= (1.0 - FIRST_SHARE) * clock.left else 1.0
 
 
+def _seconds_of_first_order(problem: DistortionProblem) -> float:
+    """The seconds that a first-order method takes until it is of use."""
+    return _BEFORE + _USEFUL * math.prod(problem.sizes) / PRODUCTS
+
+
 def _seconds(problem: DistortionProblem) -> float:
     """What the next method takes at least."""
-    of_first_order = _BEFORE + _USEFUL * math.prod(problem.sizes) / PRODUCTS
+    of_first_order = _seconds_of_first_order(problem)
     if problem.of_information:
         return of_first_order
     if problem.linear:
@@ -222,27 +228,23 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
         return first
     if not (stalled or first.stopped or (missed and not problem.of_information)):
         return first
-    if not problem.of_information:
-        if not problem.linear and _cuttable(problem):
-            first = _or_by_cutting_planes(problem, first, request)
-            stalled = first.code == Status.NOT_CERTIFIED and first.gap > _LARGE_GAP * abs(first.value)
-            if not stalled or clock.expired() or clock.left < _BEFORE:
-                return first
-        elif not (stalled or first.stopped):
-            return first
-        elif problem.linear and _seconds_of_highs(problem) <= clock.left:
-            first = _or_whole(first, Stages(problem, "linear-program", LinearProgram(), goal, 0, clock))
-            if first.code != Status.NOT_CERTIFIED or clock.expired():
-                return first
-        if not_by_products(problem) is not None:
-            return first
-    if clock.left < _seconds(problem):
-        return first
-    if not problem.of_information:
-        few = min(_FEW_LOOKS, request.max_steps or _FEW_LOOKS)
-        return _or_whole(first, Stages(problem, "hybrid-gradient", PrimalDualHybridGradient(), goal, few, clock))
     name = "accelerated" if problem.streams else "mirror-descent"
     try:
+        if not problem.of_information:
+            name, further = "hybrid-gradient", stalled or bool(first.stopped)
+            if not problem.linear and _cuttable(problem):
+                first = _or_by_cutting_planes(problem, first, request)
+                further = first.code == Status.NOT_CERTIFIED and first.gap > _LARGE_GAP * abs(first.value)
+            elif problem.linear and further and _seconds_of_highs(problem) <= clock.left:
+                first = _or_whole(first, Stages(problem, "linear-program", LinearProgram(), goal, 0, clock))
+                further = first.code == Status.NOT_CERTIFIED
+            if not further or clock.expired() or not_by_products(problem) is not None:
+                return first
+        if clock.left < _seconds_of_first_order(problem):
+            return first
+        if not problem.of_information:
+            few = min(_FEW_LOOKS, request.max_steps or _FEW_LOOKS)
+            return _or_whole(first, Stages(problem, name, PrimalDualHybridGradient(), goal, few, clock))
         if problem.streams:
             alone = dataclasses.replace(request, throw=False)
             second = solve_streamed(problem, name, AcceleratedMirrorDescent(), alone, ())
@@ -250,7 +252,7 @@ def with_next_method(problem: DistortionProblem, first: Solution, request: Reque
         else:
             few = min(_FEW_STEPS, request.max_steps or _FEW_STEPS)
             second = solve_dense(Stages(problem, name, MirrorDescent(), goal, few, clock), False)
-    except Unsuited as reason:
+    except (Unsuited, NotCertifiedError) as reason:
         return dataclasses.replace(first, notes=(*first.notes, f"auto: {name} not tried, because {reason}"))
     best = first if first.value <= second.value else second
     proof = first if first.lower_bound >= second.lower_bound else second

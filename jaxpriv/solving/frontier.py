@@ -15,7 +15,7 @@ from jaxpriv._runtime.clock import ProgressLike, clock_of
 from jaxpriv._runtime.compilation import device_errors, own_settings
 from jaxpriv._runtime.lanes import with_lanes
 from jaxpriv._runtime.validation import finite, is_traced, joint_array, real_array, scalar
-from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 from jaxpriv.leakage import exact_values
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.forms import FORMS
@@ -193,7 +193,8 @@ def frontier(
         multipliers: likewise.
         leakage_budgets: shape (B,), nats.
         solver, tol, rtol, max_steps: as for `solve`.
-        throw: raise at the first infeasible point instead of marking it `infeasible`.
+        throw: raise at the first point that is infeasible, or whose limits and budgets are not certified to be met by
+            any mechanism, instead of marking it `infeasible` or `not_certified`.
         time_limit: seconds for the whole sweep, compiling included, as for `solve`.
         progress: as for `solve`; the record's `done` and `total` count the points. Its numbers are those of the present
             point, or of the one with the largest gap of those that were just done.
@@ -229,7 +230,10 @@ def frontier_within(problem: object, sweeps: Mapping[str, ArrayLike | None], req
     with own_settings(), device_errors():
         solutions, compiling = sweep(asked, points, label, chosen, request)
         if solver == "auto":
-            solutions = [with_next_method(*pair, request) for pair in zip(asked, solutions, strict=True)]
+            solutions = [
+                with_next_method(point, solution, request) if solution.lower_bound > -np.inf else solution
+                for point, solution in zip(asked, solutions, strict=True)
+            ]
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     # Static fields must agree before stacking: some points name another "solver", and what it went on from.
     solutions = [
@@ -290,13 +294,13 @@ def sweep(
             answer = stages.on_tight_limits(lowered) or stages.closed_form(lowered)
             if answer is None:
                 lowered = stages.with_feasible_point(lowered)
-        except InfeasibleError:
+            if answer is None and (isinstance(solver, BY_DISTANCES) or lowered.face is not None):
+                answer = stages.run(lowered)
+        except (InfeasibleError, NotCertifiedError) as error:
             if request.throw:
                 raise
-            results[i] = none_of(stages.problem)
+            results[i] = none_of(stages.problem, error)
             continue
-        if answer is None and (isinstance(solver, BY_DISTANCES) or lowered.face is not None):
-            answer = stages.run(lowered)
         if answer is None:
             waiting.append(_Waiting(i, lowered, Reduced.of(lowered.program, lowered.goal)))
         else:

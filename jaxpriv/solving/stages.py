@@ -19,7 +19,7 @@ import numpy as np
 from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import is_traced
-from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
+from jaxpriv.errors import InfeasibleError, InputError, JaxprivError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
@@ -32,6 +32,7 @@ from jaxpriv.program.feasibility import Face, face_of, whole_face, without_budge
 from jaxpriv.program.lower import (
     Limits,
     ProblemStack,
+    as_budgets,
     distance_program,
     distance_scale,
     equals_least,
@@ -369,7 +370,8 @@ class Stages:
         within = without_budgets(program) if free else program
         plain = feasibility.check(within)
         if not plain.feasible:
-            raise self.below_least(plain)
+            fewer = program.forbids and (program.support != self.problem.costs()[1]).any()
+            raise self.below_least(plain, " with a finite leakage" if fewer else "")
         interior = self.problem.form.minimax or program.forbids or not isinstance(self.solver, LinearProgram)
         face = face_of(program, plain.weights) if plain.boundary and interior else None
         if face is not None:
@@ -454,25 +456,13 @@ class Stages:
         face = tight
         if face is None:
             face = whole_face(within, mechanism)
-            measures = self._with_limits(limits)
-            finite = finite_on(within, face, self.problem.joints, measures)
-            if finite is None:
-                free = without_budgets(within)
-                alone = finite_on(free, whole_face(free, mechanism), self.problem.joints, measures)
-                if alone is not None:
-                    least = feasibility.check(dataclasses.replace(within, support=alone > 0))
-                    if not least.feasible:
-                        raise self.below_least(least, " with a finite leakage")
-                    raise NotCertifiedError(
-                        "budget: whether a mechanism with a finite leakage meets it is not certified"
-                    )
+            if finite_on(within, face, self.problem.joints, self._with_limits(limits)) is None:
                 raise InfeasibleError(
                     "distortion: it forbids so many pairs that the leakage of every mechanism is infinite. Use a "
                     "measure that is finite where an output excludes a private symbol",
                     {"bound": math.inf, "allowed": 0.0, "multipliers": []},
                 )
-            support = face.support if finite is face.inside else finite > 0
-            face = whole_face(dataclasses.replace(program, support=support), finite)
+            face = whole_face(program, face.inside)
         start = self._under_limits(program, face, limits)
         if within is not program or not limit_terms(self.problem.joints, limits):
             return start, face
@@ -482,13 +472,16 @@ class Stages:
                 raise NotCertifiedError("limits and budget: whether they can be met together is not certified")
             return moved, face
         away = dataclasses.replace(distance_program(self.problem, limits), feasible_point=start)
-        on = whole_face(dataclasses.replace(away, support=face.support), start)
-        closest = self._met(self.nearest(away, limits, on)).mechanism
-        if math.isinf(max(self._leaks(self._with_limits(limits), closest))):
-            raise NotCertifiedError(
-                "limits and budget: whether a mechanism with a finite leakage meets them is not certified"
-            )
-        return closest, face
+        closest = self._met(self.nearest(away, limits, whole_face(away, start))).mechanism
+        # One that leaves out pairs may exclude symbols.
+        for share in reversed(_LOWERED):
+            mixed = (1.0 - share) * closest + share * face.inside
+            met = violation_of(as_budgets(away), mixed) == 0 and self.excess(limits, mixed) == 0
+            if met and math.isfinite(max(self._leaks(self._with_limits(limits), mixed))):
+                return mixed, face
+        raise NotCertifiedError(
+            "limits and budget: whether a mechanism with a finite leakage meets them is not certified"
+        )
 
     def _with_limits(self, limits: Limits) -> tuple[AbstractLeakage, ...]:
         """The measures that have to be finite."""
@@ -509,8 +502,9 @@ class Stages:
         )
         independent = independent_vertex(bare, self.problem)
         if independent is not None:
+            even = face.support / face.support.sum(axis=1, keepdims=True)
             for share in _SHARES:
-                mixed = share * face.inside + (1.0 - share) * independent
+                mixed = share * even + (1.0 - share) * independent
                 if self.excess(limits, mixed) == 0:
                     return mixed
         outside = dataclasses.replace(
@@ -621,16 +615,21 @@ def solve_dense(stages: Stages, throw: bool, solved: Callable[[Stages], Solution
     """
     try:
         return solved(stages)
-    except InfeasibleError:
+    except InfeasibleError as error:
         if throw:
             raise
-        return none_of(stages.problem)
+        return none_of(stages.problem, error)
 
 
-def none_of(problem: DistortionProblem) -> Solution:
-    """The solution whose status is that there is none, in the shapes of the others of a frontier."""
+def none_of(problem: DistortionProblem, error: JaxprivError) -> Solution:
+    """The solution without a mechanism, in the shapes of the others of a frontier: infeasible, or of any other error
+    not certified, which proves nothing.
+    """
     k, eta, price = no_rules(proving_program(problem, 0.0))
-    return no_solution(problem.shape, k.shape[1], eta.shape[1], len(price), len(problem.distortions))
+    nothing = no_solution(problem.shape, k.shape[1], eta.shape[1], len(price), len(problem.distortions))
+    if isinstance(error, InfeasibleError):
+        return nothing
+    return dataclasses.replace(nothing, lower_bound=np.float64(-np.inf), code=np.int32(Status.NOT_CERTIFIED))
 
 
 def units_of(problem: DistortionProblem) -> tuple[str, str]:
@@ -675,7 +674,7 @@ def moved_onto(face: Face, program: Program, mechanism: np.ndarray) -> Iterator[
 
 def on_face(program: Program, face: Face) -> Program:
     """The program to iterate on where its budgets have no slack."""
-    return face.filled(dataclasses.replace(face.restricted(program), feasible_point=program.feasible_point))
+    return face.filled(face.restricted(program))
 
 
 def off_face(

@@ -31,9 +31,10 @@ from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import mechanism_array
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import FunnelGoal, FunnelSolution
-from jaxpriv.funnels.local import LIFTS, PATIENCE, SPREADS, AlongTheHull, blended, random_starts, widened
-from jaxpriv.funnels.local_steps import channel
+from jaxpriv.funnels.balance import channel
+from jaxpriv.funnels.local import LIFTS, PATIENCE, SPREADS, AlongTheHull
 from jaxpriv.funnels.solve import pick_funnel_solver
+from jaxpriv.funnels.starts import blended, random_starts, widened
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.problems.funnel import FunnelOrBottleneck

@@ -112,7 +112,7 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
         if given.debug:
             traceback.print_exc()
         code, message = explain(error)
-        complain(in_options(message, {**{name: f"--{name}" for name in FILES}, "identity": "--id"}))
+        complain(in_options(message, {**{name: f"--{name}" for name in (*FILES, "read")}, "identity": "--id"}))
         return code
     return _NOT_CHECKED if verification.not_checked else 0
 

@@ -101,6 +101,11 @@ def lower(value: SupportsFloat, digits: int = 6) -> str:
     return _rounded(float(value), digits, ROUND_FLOOR)
 
 
+def percent(share: float) -> str:
+    """A share that floating-point numbers hold but for their rounding, in percent, rounded down to four digits."""
+    return f"{lower(round(100 * share, 10), 4)} %"
+
+
 def _rounded(value: float, digits: int, rounding: str) -> str:
     if not isfinite(value):
         return str(value)
@@ -113,6 +118,13 @@ def _text(value: Fraction, rounding: str, digits: int = _DIGITS) -> str:
         Decimal(value.numerator), Decimal(value.denominator)
     )  # of exact whole numbers: one rounding
     return format(rounded.normalize(context), "g") if rounded else "0"
+
+
+def measure_label(measure: Any) -> str:  # noqa: ANN401 (a `Measure`, or a row of an audit or of a report)
+    """The name of a measure with its parameters, as people read it."""
+    numbers = ((key, getattr(measure, key, None)) for key in ("order", "gamma"))
+    notes = [measure.divergence, *(f"{key} {value:g}" for key, value in numbers if value is not None)]
+    return ", ".join(filter(None, [measure.name, *notes, measure.form if measure.name.startswith("gain-") else None]))
 
 
 # W = T/2^62: rows of unsigned 64-bit numbers add up without overflow.

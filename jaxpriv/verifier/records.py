@@ -50,7 +50,7 @@ def unsealed(content: bytes, name: str, kind: str) -> dict[str, Any]:
 
 
 # Files of several members, by the member that says what the others are.
-_FILES = {
+FILES = {
     "design.json": "a design",
     "groups.json": "a design of groups of columns",
     "audit.json": "the audit of a design",
@@ -60,9 +60,9 @@ _FILES = {
 
 def member_record(members: Mapping[str, bytes], member: str, name: str, kind: str) -> dict[str, Any]:
     """`unsealed` of the member of a file that says what the others are; a file of another kind is named as such."""
-    other = None if member in members else next((file for file in _FILES if file in members), None)
+    other = None if member in members else next((file for file in FILES if file in members), None)
     if other is not None:
-        raise IntegrityError(f"{name} is {_FILES[other]}, and {_FILES[member]} ({member}) is needed here")
+        raise IntegrityError(f"{name} is {FILES[other]}, and {FILES[member]} ({member}) is needed here")
     return unsealed(members.get(member, b""), f"{name}: {member}", kind)
 
 

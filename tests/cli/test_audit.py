@@ -208,3 +208,14 @@ def test_bad_lines(files, save, problem, tmp_path):
     mistaken("audit mechanism.npz --counts counts.npz --json counts.npz", "--json", "--counts")
     refused(run("audit mechanism.npz --counts", save("t.npz", counts=COUNTS.T)), 2, "mechanism")
     assert not (tmp_path / "report.json").exists()
+    mistaken("audit mechanism.npz --counts counts.npz --permutations 10", "--permutations is about --pairs")
+    mistaken("audit mechanism.npz --joint problem.npz --bootstrap 9", "--bootstrap is about --counts")
+    mistaken("audit mechanism.npz --counts counts.npz --measures sibson", "--measures: sibson needs order")
+    mistaken("audit --pairs counts.npz --show-values", "--show-values is about tables")
+    mistaken("audit --pairs counts.npz --subsets 1 --permutations 9", "--permutations goes without --subsets")
+
+
+def test_a_measure_that_is_named_twice_is_one(files):
+    """The confidence is divided among different measures."""
+    once = answered("audit mechanism.npz --counts counts.npz --measures lift --order 3")
+    assert answered("audit mechanism.npz --counts counts.npz --measures lift --measures lift --order 3 3") == once

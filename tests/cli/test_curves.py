@@ -76,6 +76,7 @@ def test_targets_that_no_mapping_meets_are_said(problem):
     record = answered("frontier problem.npz --budget 0.1 -0.1")
     assert record["status"] == ["optimal", "infeasible"]
     assert record["value"][1] == "inf"
+    assert printed("frontier problem.npz --budget -0.1").splitlines()[3].split() == ["-0.1", *"----", "infeasible"]
 
 
 def test_mappings_are_drawn(problem, tmp_path):
@@ -85,6 +86,7 @@ def test_mappings_are_drawn(problem, tmp_path):
     assert "a mapping" in picture.read_text()
     mistaken("plot mapping.npz mapping.npz --out mapping.svg", "several results")
     mistaken("plot mapping.npz --out mapping.svg --line", "--line is about curves")
+    mistaken("plot mapping.npz --out mapping.svg --units bits", "--units is about curves")
     mistaken("plot problem.npz --out x.png", "neither a mapping")
     mistaken("plot mapping.npz --out x.txt", ".png")
     (tmp_path / "curve.csv").touch()

@@ -86,7 +86,12 @@ def test_releases_of_tables(tables):
     merged = answered(line, "--released merged --at disclosure")
     assert merged["at"] == "disclosure"
     assert merged["least"] + 1e-6 >= 0
-    assert "excess over the optimum" in printed(line, "--useful town --released-table released.csv")
+    useful = "--useful town --released-table released.csv"
+    shown, record = printed(line, useful, "--units bits"), answered(line, useful)
+    least, most = map(float, shown.split("excess over the optimum")[1].split()[0:3:2])
+    assert least * np.log(2) <= record["least"] <= record["most"] <= most * np.log(2)
+    record = answered(line, useful, "--time-limit 0", code=4)
+    assert record["status"] == "best_known"
     mistaken(line, "--released")
     mistaken(f"{line} --released age", "'age' is released as it is")
     mistaken("excess people.csv --released noisy", "--private")

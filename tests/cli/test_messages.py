@@ -8,7 +8,7 @@ import pytest
 
 from jaxpriv.cli._app import in_words
 from jaxpriv.release import Mechanism
-from tests.cli.conftest import refused, run
+from tests.cli.conftest import answered, printed, refused, run
 
 OPTIONS = {"leakage_budget": "--leakage-budget", "seed": "--seed", "sparse": "--sparse", "unseen": "--unseen"}
 
@@ -72,6 +72,11 @@ def test_values_of_a_wrong_kind(problem, options, shown):
         ),
         ("solve problem.npz --budget 1 --leakage lift --form average", "lift has no form 'average'; it has: worst"),
         ("compare problem.npz problem.npz --useful x --target y", "--target needs paired rows; give --row-order, --id"),
+        ("solve problem.npz --budget 1 --leakage-tolerance -1", "--leakage-tolerance must be a finite number >= 0"),
+        ("solve two.npz --budget 1 1 --leakage-tolerance 1", "--leakage-tolerance goes with --budget, with one"),
+        ("solve problem.npz --budget 1 --marginal nothing=1", "--marginal 'nothing=1': unknown divergence"),
+        (f"solve problem.npz --budget 1 --max-steps {10**20}", "--max-steps must be a whole number below 2^53"),
+        ("frontier two.npz --count 2", "error: distortion has 3 dimension(s)"),
     ],
 )
 def test_a_message_names_options_alone(save, problem, line, shown):
@@ -101,6 +106,8 @@ def people(tmp_path):
         ("--disclosure 0.1 --leakage ldp", "not ldp"),
         ("--budget 0.1 --leakage sibson", "sibson needs --order"),
         ("--budget 0.1 --useful number", "with --sparse"),
+        ("--budget 0.1 --split 1 --seed 3", "--seed is about held-out records"),
+        ("--disclosure 0.1 --weight kind=2", "--distortion and --weight go with --budget and --leakage-budget"),
         ("--budget 0.1 --useful group", "name it in --shared"),
     ],
 )
@@ -109,6 +116,26 @@ def test_fit(people, tmp_path, options, shown):
     found = run("fit people.csv --private group --useful kind", options, "--out design.zip")
     refused(found, 2, shown)
     assert not out.exists()
+
+
+def test_bounds_of_a_design_are_those_of_its_measure(people):
+    """Of all rows with its name the last one was printed: order 10 in place of 2, Jensen-Shannon in place of KL."""
+    asked = "fit people.csv --private group --useful kind --budget 0.3 --sparse --out design.zip"
+    measure = "--leakage sibson --order 2"
+    rows = answered(asked, measure)["population"]["measures"]
+    (bound,) = (row["upper"] for row in rows if (row["name"], row["order"]) == ("sibson", 2.0))
+    shown = [line for line in printed(asked, measure).splitlines() if "  sibson" in line]
+    assert len(shown) == 1
+    assert float(shown[0].split()[-2]) == pytest.approx(bound, rel=1e-5)
+    assert "  f-information" not in printed(asked, "--leakage f-information --divergence kl")
+
+
+def test_a_share_of_records_is_not_rounded_below_itself(people):
+    """100 * 0.57 is below 57 in floating-point numbers: the screen said 56.99 %."""
+    rows = ["a,u"] * 57 + ["b,v"] * 43
+    people.write_text("group,kind\n" + "\n".join(rows) + "\n")
+    shown = printed("fit people.csv --private group --useful kind --budget 0.1 --split 1 --out design.zip")
+    assert "without a release                          57 %\n" in shown
 
 
 def test_fit_says_why_the_watchdog_withholds_everything(people):

@@ -141,6 +141,11 @@ def test_the_ledger_by_default(tmp_path, monkeypatch):
         fitting = "fit people.csv --private income --useful town --budget 0.1 --out design.zip"
         refused(run(fitting, written), 2, "--out: records were released by the design in design.zip")
         assert (tmp_path / "design.zip").read_bytes() == held
+        for files, words in (
+            ("--out private/audit.zip", "--out: private/audit.zip is the audit of a design, which would be lost"),
+            ("--out new.zip --private-out design.zip", "--private-out: design.zip is a design, which would be lost"),
+        ):
+            mistaken(fitting.removesuffix("--out design.zip") + files, words)
     (private / ledger.name).unlink()  # beside the audit there is none, beside the design there is
     assert "600 records were in the ledger" in line("moved", audit).stdout
     assert (tmp_path / "moved.csv").read_bytes() != released[0]  # the same draws by another key: another order

@@ -104,8 +104,11 @@ def test_post_processing_never_helps_the_adversary(case):
         ([0.25] * 4, (2, 2), 2, r"records\[0\]"),
         ([0.25] * 4, (2, 2), (0, 0), "none twice"),
         ([0.25] * 4, (2, 2), (), "at least one"),
+        ([0.25] * 4, (2, 2), np.array(2), r"records\[0\]"),
+        ([0.25] * 4, (2, 2), None, "records must be a sequence"),
         ([0.25] * 4, (2, 3), 0, "4 rows"),
     ],
 )
 def test_bad_input(prior, sizes, records, message):
     assert_refused(message, db.record_joint, random_mechanism(0, 4, 2), prior, sizes, records)
+    assert_refused("two_sided", db.information_privacy, np.eye(4), np.full(4, 0.25), (2, 2), two_sided="False")

@@ -72,12 +72,13 @@ def test_bad_relations_are_refused_with_their_position():
         (r"pairs\[0\] has 3", [(0, 1, 2)], 3),
         ("pairs must be a sequence", 5, 3),
         (r"pairs\[0\] must be a sequence", [1.5], 3),
-        ("size must be a whole number below", [(0, 1)], 10**30),
+        ("size must be a whole number >= 1 and below 2", [(0, 1)], 10**30),
     )
     with raised(ResourceError, "all databases needs"):
         db.neighbours_from_pairs([(0, 1)], 10**7)
     assert_refused("square", db.checked_neighbours, np.ones((2, 3)))
     assert_refused("neighbours is not a rectangular array", db.checked_neighbours, [[True, False], [True]])
+    assert_refused("symmetric must be True or False", db.neighbours_from_pairs, [(0, 1)], 2, symmetric=None)
     assert_refused("3 rows", db.checked_neighbours, np.ones((2, 2)), size=3)
     assert_refusals(
         db.checked_neighbours,

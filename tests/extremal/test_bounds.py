@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 from jaxpriv import leakage, maximum_utility
+from jaxpriv.extremal import record_utility
 from tests.cases import drawn_joint, value_of
 from tests.funnels.cases import information
 from tests.information import divergence
@@ -94,3 +95,19 @@ def test_large_ratios_lose_no_vertex():
             p = joint.sum(axis=0)
             assert result.value == pytest.approx(-p @ np.log(p), abs=1e-6)
             assert result.status == "optimal"
+
+
+@pytest.mark.parametrize("rare", [1e-6, 1e-8, 1e-12])
+def test_rare_symbols_lose_no_vertex(rare):
+    """Of a posterior of size 1 they have no digits: a bound of 0 was proved where half a nat is disclosed."""
+    p = np.array([rare, 0.6, 0.4 - rare])
+    for measure, eps in ((PML, 3.0), (LDP, 0.5), (LIFT, 1.0)):
+        best = maximum_utility(p, (measure, eps))
+        # The last symbol in two equal halves, which tell nothing of S.
+        halves = np.diag(p)[:, [0, 1, 2, 2]] * [1, 1, 0.5, 0.5]
+        result = maximum_utility(halves, (measure, eps))
+        assert result.value == pytest.approx(best.value + p[2] * math.log(2), abs=1e-9)
+        assert result.status == "optimal"
+    record = record_utility(p, (3,), 3.0)
+    assert record.value == pytest.approx(maximum_utility(p, (PML, 3.0)).value, abs=1e-9)
+    assert record.gap < 1e-9

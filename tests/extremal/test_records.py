@@ -58,5 +58,10 @@ def test_records_without_a_binding_limit_and_symbols_without_mass():
     everything = record_utility([0.5, 0.0, 0.25, 0.25], (2, 2), 5.0)
     assert everything.value == pytest.approx(1.5 * math.log(2), abs=1e-9)
     np.testing.assert_allclose(everything.mechanism.sum(axis=1), 1.0)
+    assert record_utility(np.full(4, 0.25), (2, 2), 1e308).value == pytest.approx(2 * math.log(2), abs=1e-9)
+    least = record_utility(np.full(4, 0.25), (2, 2), 1e-300)  # below all rounding: one bit is the most that is allowed
+    assert least.value == 0
+    assert least.leakage == (0, 0)
+    assert least.upper_bound >= math.log(2)
     assert_refused(r"leakage\[1\]", record_utility, np.full(4, 0.25), (2, 2), [0.1, 0.0])
     assert_refused("prior has 3 entries", record_utility, np.full(3, 1 / 3), (2, 2), 0.1)

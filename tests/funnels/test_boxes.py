@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import jaxpriv as jp
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.funnels.pricing import boxes
-from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
+from jaxpriv.funnels.pricing.binary_funnel import BinaryFunnelPricer
 from jaxpriv.funnels.pricing.box_steps import Search, stepped
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
 from jaxpriv.funnels.pricing.shapes import Entropy, Lagrangian

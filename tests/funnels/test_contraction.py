@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv.funnels import proved_line
-from jaxpriv.funnels.bounds import contraction_proofs
+from jaxpriv.funnels.contraction import contraction_proofs
 from jaxpriv.leakage import contraction_coefficient
 from tests.cases import drawn_joint
 

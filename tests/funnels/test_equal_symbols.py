@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.funnels.pricing._base import EqualSymbols
+from jaxpriv.funnels.pricing.equal_symbols import EqualSymbols
 from tests.cases import drawn_joint
 
 from .cases import entropy_of, information, proved

@@ -120,6 +120,7 @@ def test_tiny_and_huge_rates_keep_their_digits():
         made = funnel(faint, rate)
         assert made.leakage == pytest.approx(expected, rel=1e-10)
         assert made.disclosure == pytest.approx(rate, rel=1e-10)
+    assert funnel_curve(faint, 1e308) == funnel_curve(faint, np.inf)
     # S determines X: everything disclosed is leaked, up to the largest rate.
     clear = with_correlations([1.0])
     for rate in (1e-12, 1.0, 350.0):
@@ -198,5 +199,7 @@ def test_bad_targets_are_refused(source):
     assert_refused(r"^exactly one of rate and multiplier", bottleneck, source, 1.0, multiplier=0.5)
     assert_refused(r"^rate must be a finite number >= 0 and <= 350", funnel, source, np.inf)
     assert_refused(r"^rate must be", funnel, source, -0.1)
+    for function in (funnel, bottleneck, funnel_curve, bottleneck_curve):
+        assert_refused(r"^source must be of type GaussianSource", function, np.eye(2), 1.0)
     assert_refused(r"^multiplier must be", funnel, source, multiplier=np.nan)
     assert_refused(r"^multiplier must be a finite number > 0", bottleneck, source, multiplier=0.0)

@@ -35,6 +35,7 @@ def test_the_z_channel_an_unused_output_and_what_is_refused():
     q = 0.3
     found = lk.capacity([[1.0, 0.0, 0.0], [q, 1 - q, 0.0]])
     assert found.value == pytest.approx(math.log(1 + (1 - q) * q ** (q / (1 - q))), abs=1e-10)
+    assert lk.capacity(SYMMETRIC, 1e308, units="bits").value == pytest.approx(BITS[math.inf], abs=1e-9)
     assert_refused(r"channel", lk.capacity, [[0.9, 0.2]])
     assert_refused("order", lk.capacity, SYMMETRIC, 0.0)
     for traced in (lk.capacity, lk.contraction_coefficient):

@@ -71,7 +71,7 @@ def test_every_name_has_a_measure():
         ({"name": "f-information", "divergence": "e-gamma"}, "needs gamma"),
         ({"name": "f-information", "divergence": "kl", "gamma": 2.0}, "only divergence 'e-gamma' takes gamma"),
         ({"name": "f-information", "divergence": "e-gamma", "gamma": 0.5}, "gamma must be"),
-        ({"name": "ldp", "neighbours": [[0.0, 2.0], [1.0, 0.0]]}, "neighbours must hold truth values"),
+        ({"name": "ldp", "neighbours": [[0.0, 2.0], [1.0, 0.0]]}, r"neighbours\[0, 1\] is neither true/false nor 0/1"),
         ({"name": "ldp", "neighbours": [[True, False]]}, "neighbours must be a square"),
     ],
 )
@@ -83,6 +83,10 @@ def test_wrong_costs_and_divergences():
     assert_refused(r"losses\[0, 1\] is NaN", lk.LossMatrix, [[0.0, math.nan]])
     assert_refused(r"gains\[1, 0\] is negative", lk.GainLeakage, [[1.0], [-1.0]])
     assert_refused(r"f\(1\) = 0", lk.UserDivergence, lambda t: t, at_zero=0.0)
+    assert_refused("f must be a function", lk.UserDivergence, "kl", at_zero=0.0)
+    assert_refused("loss must be a function", lk.CustomLoss, np.eye(2))
+    assert_refused("proper must be True or False", lk.CustomLoss, np.log, proper="no")
+    assert_refused("steps must be", lk.CustomLoss, np.log, steps=0)
     assert_refused("at_zero", lk.UserDivergence, lambda t: t - 1, at_zero=math.nan)
 
 
@@ -156,6 +160,8 @@ def test_a_joint_of_one_axis_is_a_prior_of_the_private_useful_symbol():
 def test_tracers_and_unknown_units_are_refused():
     assert_refused("runs on the host", jax.jit(lambda w: value_of(lk.Lift(), JOINT, w)), MECHANISM)
     assert_refused("units must be", lk.evaluate, lk.Lift(), JOINT, MECHANISM, units="bit")
+    assert_refused("measures must be a sequence", lk.evaluate_all, lk.Lift(), JOINT, MECHANISM)
+    assert_refused("text must be of type str", lk.parameters_of, None)
     assert_refused("orders must be a sequence", lk.report, JOINT, MECHANISM, orders=5)
 
 
@@ -317,7 +323,7 @@ def test_numpy_has_the_values_of_compiled_code(measures, orders, instances, valu
 
 
 def test_values_of_many_joints_are_those_of_each(measures, instances):
-    families = (lk.Sibson(0.5), lk.Arimoto(2.0), lk.MaximalAlphaLeakage(1.0))
+    families = (lk.Sibson(0.5), lk.Arimoto(2.0), lk.MaximalAlphaLeakage(2.0))
     chosen = (*(one for name, one in measures.items() if name not in ("sibson", "arimoto")), *families)
     joints, mechanisms = instances(37)
     expected = [lk.exact_values(chosen, joint, mechanisms[0]) for joint in joints[:10]]

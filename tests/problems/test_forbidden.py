@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv import leakage
-from tests.cases import assert_refused, drawn_joint, raised, refused
+from tests.cases import assert_refused, distances, drawn_joint, raised, refused
 
 from . import checks
 from .measured_cases import MEASURES
@@ -74,7 +74,7 @@ def test_maximal_leakage_is_that_of_a_linear_program_over_the_allowed_pairs():
 def test_outputs_that_exceed_a_limit_at_the_start_are_brought_within_it(measure, limit):
     """No start on the allowed pairs is independent of S, so that limits on every outcome are exceeded at first."""
     joint = drawn_joint(np.random.default_rng(1), 4, 5)
-    steps = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0))) / 5
+    steps = distances(5) / 5
     allowed = np.where(steps > 0.5, np.inf, steps)
     asked = jp.DistortionProblem(joint, allowed, leakage=getattr(leakage, measure)(), leakage_budget=limit)
     found = jp.solve(asked, "interior-point")
@@ -175,22 +175,42 @@ def test_the_simplex_method_finds_the_mechanism_of_a_budget_without_slack():
     assert checks.proved(problem, "linear-program").mechanism[:, 1] == pytest.approx(1.0)
 
 
+def near_a_marginal(*table):
+    """Costs of three symbols, of which released ones are near a marginal in relative entropy."""
+    form = {"budget": 0.9, "divergence": leakage.KullbackLeibler(), "leakage": leakage.MinLift()}
+    return jp.with_marginal(np.diag([0.3, 0.3, 0.4]), np.array(table), [0.2, 0.6, 0.2], within=0.3, **form)
+
+
 def test_a_released_marginal_that_the_outputs_of_finite_leakage_do_not_have():
     """A measure of all outputs together was asked of two of them, which ended in an error of JAX."""
-    table = np.array([[0, 1, INF], [INF, 0, 1], [1, 1, 0]])
-    form = {"budget": 0.9, "divergence": leakage.KullbackLeibler(), "leakage": leakage.MinLift()}
-    problem = jp.with_marginal(np.diag([0.3, 0.3, 0.4]), table, [0.2, 0.6, 0.2], within=0.3, **form)
     with raised(jp.InfeasibleError, "limits and distortion contradict each other"):  # P(1) = 1, of a divergence of .51
-        jp.solve(problem)
+        jp.solve(near_a_marginal([0, 1, INF], [INF, 0, 1], [1, 1, 0]))
+
+
+def test_pairs_of_infinite_leakage_need_no_price():
+    """Output 1 shows nothing of the third private symbol. The limit has slack: no price of it excluded the output."""
+    joint = np.array([[0.04, 0.06], [0.37, 0.19], [0, 0.34]])
+    table = np.array([[INF, 0.14, 0.45], [0.5, INF, 0.04]])
+    limit = {"leakage": leakage.FInformation(leakage.ReverseKullbackLeibler()), "leakage_budget": 0.5}
+    solution = checks.proved(jp.DistortionProblem(joint, table, **limit))
+    assert solution.value == pytest.approx(0.41 * 0.45 + 0.59 * 0.04, abs=1e-12)
+    joints = np.array([[[0.01, 0.55, 0, 0.2], [0.02, 0.04, 0.01, 0.17]], [[0, 0, 0.16, 0], [0.04, 0.07, 0.3, 0.43]]])
+    table = np.array([[0.74, 0.99, 0.03], [0.37, 0.85, 0.49], [INF, 0.51, 0.28], [INF, 0.88, 0.8]])
+    checks.proved(jp.DistortionProblem(joints, table, **{**limit, "leakage_budget": 0.02}))
+
+
+def test_an_output_that_has_no_symbol_of_one_joint():
+    """The first joint has no mass on the one symbol that output 2 is allowed for: NaN after the first step."""
+    joints = np.array([[[0, 0.2], [0, 0.3], [0, 0.5]], [[0.45, 0.22], [0, 0.32], [0.01, 0]]])
+    table = np.array([[INF, 0.8, 0.02, 0.28], [INF, 0.27, INF, 0.86]])
+    form = {"leakage": leakage.FInformation(leakage.ChiSquared()), "limits": [(leakage.MutualInformation(), 0.5)]}
+    checks.proved(jp.DistortionProblem(joints, table, budget=0.37, **form), "interior-point")
 
 
 def test_a_mechanism_within_the_budgets_whose_leakage_is_infinite_is_no_start():
     """Output 2 is of infinite leakage: the search within the budgets came back to it, then NumPy failed."""
-    table = np.array([[0, 1, INF], [1, 0, 1], [1, 1, 0]])
-    form = {"budget": 0.9, "divergence": leakage.KullbackLeibler(), "leakage": leakage.MinLift()}
-    problem = jp.with_marginal(np.diag([0.3, 0.3, 0.4]), table, [0.2, 0.6, 0.2], within=0.3, **form)
-    with raised(jp.NotCertifiedError, "whether a mechanism with a finite leakage meets them"):
-        jp.solve(problem)
+    found = checks.proved(near_a_marginal([0, 1, INF], [1, 0, 1], [1, 1, 0]))
+    assert found.lower_bound == 0  # a release that ignores the data with P(1) = .7 is within the limit
 
 
 def test_several_distortions_joints_and_limits():

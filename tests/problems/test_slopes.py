@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from tests.cases import assert_refused, drawn_joint, further, thorough
+from tests.cases import assert_refused, budget_at, drawn_joint, further, thorough
 
-from .measured_cases import MEASURES as BUILT_IN
+from .measured_cases import MEASURES as BUILT_IN, problem_of
 
 _RNG = np.random.default_rng(5)
 N, M = 3, 4
@@ -140,9 +140,7 @@ def test_the_optimal_mechanism_moves_as_differences_say(name, tolerance):
     """Along a direction in which the joint and the budget move; |X| < |S|, so that the optimum is unique."""
     rng = np.random.default_rng(0)
     joint, table = drawn_joint(rng, 4, 3), rng.random((3, 4))
-    weighted = joint.sum(axis=0)[:, None] * table
-    least, idle = weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
-    budget = least + 0.4 * (idle - least)
+    budget = budget_at(joint, table, 0.4)
     change = rng.normal(size=joint.shape)
     change = 0.05 * joint.min() * (change - change.mean())
 
@@ -169,3 +167,16 @@ def test_rules_that_prove_nothing_have_no_slopes():
     assert_refused("prove no lower bound", jp.sensitivity, problem, solution)
     free = stated("max-lift", "budget")(JOINT, TABLES[0], [9.0])
     assert not jp.sensitivity(free, jp.solve(free)).budget.any()
+
+
+@pytest.mark.parametrize("solver", ["hybrid-gradient", *thorough("interior-point")])
+def test_second_derivatives_inside_of_jit_are_differences_of_slopes(solver):
+    def problem(budget):
+        return problem_of(lk.Sibson(2.0), budget=budget)
+
+    def slope(budget):
+        return jp.sensitivity(problem(budget), jp.solve(problem(budget), tol=1e-11)).budget[0]
+
+    curved = jax.jit(jax.hessian(lambda budget: jp.solve(problem(budget), solver, tol=1e-8).value))(0.3)
+    assert curved == pytest.approx((slope(0.3 + 3e-4) - slope(0.3 - 3e-4)) / 6e-4, rel=1e-5)
+    assert curved > 0.1

@@ -268,13 +268,18 @@ def test_where_x_itself_meets_the_target_a_warning_says_so(table, target):
     assert found.statements[0].startswith("Every record is released as it is")
 
 
+def scattered(most: int) -> dict[str, np.ndarray]:
+    """Records of two columns of so many values, of which one is 0 for a private class."""
+    rng = np.random.default_rng(3)
+    s = rng.integers(0, 2, 400)
+    return {"s": s, "a": np.where(s == 0, 0, rng.integers(0, most, 400)), "b": rng.integers(0, most, 400)}
+
+
 def test_a_combination_without_a_record_of_the_design_is_suppressed_as_later_ones_are():
     """Else the audit would bound another mapping than that of later records: the row of a combination would depend on
     whether a record held out has it.
     """
-    rng = np.random.default_rng(3)
-    s = rng.integers(0, 2, 400)
-    data = {"s": s, "a": np.where(s == 0, 0, rng.integers(0, 9, 400)), "b": rng.integers(0, 9, 400)}
+    data = scattered(9)
     asked = {"private": "s", "useful": ["a", "b"], "sparse": True}
     for target in (
         {"budget": 0.05},
@@ -352,9 +357,7 @@ def test_a_class_of_most_records_is_named(table, sides):
 
 def test_after_an_earlier_design_the_mean_is_that_of_the_symbols_which_its_draw_leaves():
     """What `release` gives a record that it suppresses: the row of a symbol from the posterior of an even one."""
-    rng = np.random.default_rng(3)
-    s = rng.integers(0, 2, 400)
-    data = {"s": s, "a": np.where(s == 0, 0, rng.integers(0, 5, 400)), "b": rng.integers(0, 5, 400)}
+    data = scattered(5)
     earlier = fit(data, private="s", useful=["a", "b"], sparse=True, budget=0.1, unseen="suppress").mechanism
     mechanism = (found := fit(data, private="s", after=earlier, budget=0.05, unseen="suppress")).mechanism
     seen = found.evidence.counts.any(axis=0)

@@ -258,6 +258,7 @@ def test_the_command(fitted, tmp_path):  # noqa: F811
     for level in (2, 1):
         with refused("confidence"):
             report(fitted.mechanism, confidence=level)
+    assert "--confidence goes with --private" in run("report", design, "--out", out, "--confidence 0.9").stderr
 
 
 def test_numbers_beside_four_digits_are_rounded_against_the_design():

@@ -5,6 +5,7 @@ import math
 import os
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 from numpy.testing import assert_array_equal
@@ -473,6 +474,12 @@ def test_the_rest_has_a_label_that_is_no_class():
         Categories(other="x", missing="x")
 
 
+@pytest.mark.parametrize("values", [[None, None], ["", ""], pl.Series([None, None], dtype=pl.Float64)])
+def test_a_column_without_a_value_is_no_column(values):
+    with refused("column 'x' has no value that is not missing; leave it out"):
+        fit_codebook(pl.DataFrame({"s": ["0", "1"], "x": values}), private="s", useful="x")
+
+
 # -- first characters --------------------------------------------------------------------------------
 
 
@@ -486,6 +493,10 @@ def test_first_characters_are_the_classes():
     assert whole.encode(column([3399, 2100])).tolist() == [1, 0]
     with refused("numbers of several lengths"):  # a code 02139 that was read as a number
         whole.encode(column([2139, 12139]))
+    for values in ([-12, 123], ["-12", "123"]):
+        with refused("negative numbers, whose sign would count"):
+            Categories(first=1).fit(column(values))
+    assert Categories(first=1).fit(column(["-12", "a"])).labels == ("-", "a")
     for bad in ({"first": 0}, {"first": True}, {"first": 1.5}, {"values": ("abc",), "first": 2}):
         with refused("first"):
             Categories(**bad)

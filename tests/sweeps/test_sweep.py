@@ -65,11 +65,13 @@ def test_every_row_is_proved_by_what_is_stored_beside_it(done):
         assert row["lower_bound"] <= alone.value
         assert alone.lower_bound <= row["value"]
     assert jp.certify(done.problem(7), done.solution(7)).valid
+    assert done.solution(7).units == dict(done.solutions())[7].units == alone.units
     assert (done.folder / "table.parquet").exists()
     assert str(done).startswith("Sweep\n  problems   12 of 12 done\n  optimal    12\n  worst gap  ")
     assert len(repr(done)) < 400
-    with refused("problem 12 is not in the study"):
-        done.solution(12)
+    for i, words in ((12, "problem 12 is not in the study"), ("0", "i has dtype"), (0.5, "i must be a whole number")):
+        with refused(words):
+            done.solution(i)
 
 
 def test_batches_of_one_program_give_the_same_intervals(done, tmp_path, worth_compiling, no_whole_solves):

@@ -24,7 +24,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from jaxpriv._runtime.clock import Clock
-from jaxpriv.funnels.actions.vertices import least_linear, least_on_faces
+from jaxpriv.funnels.actions.faces import least_on_faces
+from jaxpriv.funnels.actions.vertices import least_linear
 from jaxpriv.funnels.gains import best
 from jaxpriv.funnels.pricing._base import xlogx
 from jaxpriv.funnels.pricing.box_steps import knapsack

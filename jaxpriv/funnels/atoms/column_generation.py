@@ -17,15 +17,18 @@ from typing import ClassVar
 import numpy as np
 
 from jaxpriv._runtime.clock import Clock
-from jaxpriv._runtime.numerics import entropy, information_interval
+from jaxpriv._runtime.divergences import entropy, information_interval
 from jaxpriv.column_generation import Objective, Pool, best_plan
 from jaxpriv.errors import InputError
+from jaxpriv.funnels.atoms.first_atoms import descended_atoms
 from jaxpriv.funnels.atoms.generation import Generated, Prices, generate
 from jaxpriv.funnels.atoms.parts import Part, first_atoms, parts_of, pool_of
 from jaxpriv.funnels.atoms.perfect import Perfect, few_vertices, perfect_release
-from jaxpriv.funnels.bounds import contraction_proofs, proved_value, silent_bound
+from jaxpriv.funnels.atoms.shared_attribute import hidden_attribute, revealed_attribute
+from jaxpriv.funnels.bounds import proved_value, silent_bound
+from jaxpriv.funnels.contraction import contraction_proofs
 from jaxpriv.funnels.pricing import Component, blocks_of, connected_pricer, whole_block
-from jaxpriv.funnels.pricing._base import EqualSymbols
+from jaxpriv.funnels.pricing.equal_symbols import EqualSymbols
 from jaxpriv.funnels.pricing.local import LocalPricer
 from jaxpriv.funnels.solution import (
     NOTHING,
@@ -37,104 +40,6 @@ from jaxpriv.funnels.solution import (
 )
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import FunnelOrBottleneck, FunnelProblem
-
-# From measures inside the blocks of a shared attribute A to one measure over posteriors of X.
-#
-# Funnel: A stays hidden. Let U be uniform on [0, 1] and let the output given A = a be the atom whose interval of length
-# y_ak holds U; with the intervals of all blocks laid over each other, the output is the piece of the common
-# refinement that holds U. U is independent of A, so every posterior has pi = P_A, and there are at most
-# sum_a (n_a - 1) + 1 outputs. Nothing is lost: for lambda < 1,
-#
-#     sum_k m_k psi(q_k) >= -(1 - lambda) H(A) + sum_a P(a) sum_k y_ak psi_a(q_ak),
-#
-# because H(pi) is concave. Bottleneck: A is disclosed, every atom lies in one block; H is concave in the other
-# direction.
-
-
-def hidden_attribute(
-    blocks: tuple[Component, ...], posteriors: list[np.ndarray], weights: list[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """(posteriors (K, X), masses (K,)): outputs that are independent of the attribute."""
-    # The lightest first: the ends of short intervals are then known to many digits.
-    order = [np.argsort(weight, kind="stable") for weight in weights]
-    posteriors = [atoms[index] for atoms, index in zip(posteriors, order, strict=True)]
-    ends = [np.cumsum(weight[index]) / weight.sum() for weight, index in zip(weights, order, strict=True)]
-    inner = np.concatenate([end[:-1] for end in ends])
-    cuts = np.concatenate([[0.0], np.unique(inner[(inner > 0) & (inner < 1)]), [1.0]])
-    masses = np.diff(cuts)
-    middle = 0.5 * (cuts[1:] + cuts[:-1])
-    whole = np.zeros((len(masses), sum(len(block.useful) for block in blocks)))
-    for block, atoms, end in zip(blocks, posteriors, ends, strict=True):
-        chosen = np.minimum(np.searchsorted(end, middle), len(atoms) - 1)
-        whole[:, block.useful] = block.mass * atoms[chosen]
-    return whole, masses
-
-
-def revealed_attribute(
-    blocks: tuple[Component, ...], posteriors: list[np.ndarray], weights: list[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """(posteriors (K, X), masses (K,)): outputs that determine the attribute."""
-    size = sum(len(block.useful) for block in blocks)
-    whole, masses = [], []
-    for block, atoms, weight in zip(blocks, posteriors, weights, strict=True):
-        part = np.zeros((len(atoms), size))
-        part[:, block.useful] = atoms
-        whole.append(part)
-        masses.append(block.mass * weight / weight.sum())
-    return np.vstack(whole), np.concatenate(masses)
-
-
-# Atoms to begin with: descents of whole mechanisms at several prices of disclosure.
-#
-# The prices of the first linear programs, over single symbols only, are far from those of the optimum, and so are the
-# atoms that they ask for. The outputs of a mechanism at which  I(S;Y) - lambda I(X;Y)  is stationary belong to one
-# price vector, and the program over the outputs of such mechanisms at several lambda is already near its end. With
-# c[x,y] = sum_s T_sx ln( r_y(s)/P_s ), r_y = P(S|y) and w_y = P(y),
-#
-#     ln W'[x,y] = ( ln W[x,y] - lambda ln w_y - c[x,y] )/(1 - lambda)  less a constant of the row
-#
-# never raises it (`funnels.local_steps` with steps of the length 1/(1 - lambda)).
-
-
-# Prices of disclosure; the slope of the curve is somewhere among them.
-_PRICES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
-# Steps of every start; entries of all mechanisms of one step, and the most starts at one price.
-_STEPS, _ENTRIES, _MOST = 100, 200_000, 4
-# Shape of the gamma weights of a start: rows with a few large entries.
-_SHAPE = 0.1
-# The iteration works on logarithms, from here up.
-_DEEP = -300.0
-# Outputs of less mass than this are left out.
-_EMPTY = 1e-9
-
-
-def descended_atoms(block: Component, clock: Clock) -> np.ndarray:
-    """Posteriors (K, X_a) of the mechanisms reached; fewer steps where the clock ends them."""
-    size = len(block.source)
-    outputs = min(size + 1, max(2, _ENTRIES // (len(_PRICES) * size)))
-    starts = int(np.clip(_ENTRIES // (len(_PRICES) * size * outputs), 1, _MOST))
-    lam = np.repeat(_PRICES, starts)[:, None, None]
-    weights = np.random.default_rng(0).gamma(_SHAPE, size=(len(lam), size, outputs)) + 1e-9
-    logs = np.log(weights / weights.sum(axis=2, keepdims=True))
-    prior, source, conditional = block.prior, block.source, block.conditional
-    for _ in range(_STEPS):
-        joint, masses = _joint(logs, source)
-        seen = np.maximum((conditional @ joint) / masses, np.exp(_DEEP))
-        logs = (logs - lam * np.log(masses) - conditional.T @ np.log(seen / prior[:, None])) / (1.0 - lam)
-        logs -= logs.max(axis=2, keepdims=True)
-        logs -= np.log(np.exp(logs).sum(axis=2, keepdims=True))
-        np.maximum(logs, _DEEP, out=logs)
-        if clock.expired():
-            break
-    joint, masses = _joint(logs, source)
-    return (joint / masses).transpose(0, 2, 1)[masses[:, 0] > _EMPTY]
-
-
-def _joint(logs: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """P(x, y) (B, X, Y) and P(y) (B, 1, Y), positive."""
-    joint = np.exp(logs) * source[:, None]
-    return joint, np.maximum(joint.sum(axis=1, keepdims=True), np.exp(_DEEP))
-
 
 _EPS = float(np.finfo(np.float64).eps)
 # Tables with no more entries are priced with proof at once: that takes less than many local searches.

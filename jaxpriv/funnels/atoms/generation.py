@@ -15,8 +15,9 @@ import numpy as np
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.column_generation import MasterSolution, Objective, Pool, best_plan
 from jaxpriv.column_generation.prices import central_prices
+from jaxpriv.funnels.atoms.bottleneck_prices import bottleneck_prices, convex
 from jaxpriv.funnels.atoms.parts import Part, first_atoms, pool_of
-from jaxpriv.funnels.atoms.stationary import bottleneck_prices, convex, moved, widened
+from jaxpriv.funnels.atoms.stationary import moved, widened
 from jaxpriv.funnels.pricing import Priced
 
 # Atoms kept per useful symbol of a block, and in any case; the rest are those of largest reduced cost.

@@ -18,8 +18,9 @@ import numpy as np
 from jaxpriv._runtime import native
 from jaxpriv._runtime.clock import ENDLESS, Clock
 from jaxpriv._runtime.resources import processors
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, classes, distinct, on_all_cores
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct, on_all_cores
 from jaxpriv.funnels.pricing.box_steps import Boxes, Search, stepped
+from jaxpriv.funnels.pricing.equal_symbols import classes
 from jaxpriv.funnels.pricing.shapes import AbstractShape, Entropy, Lagrangian
 
 _EPS = float(np.finfo(np.float64).eps)

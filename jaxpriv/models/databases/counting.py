@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from scipy.special import entr, expit, gammaln, xlog1py, xlogy
 
 from jaxpriv._runtime.resources import need_memory
-from jaxpriv._runtime.validation import finite, host_only, mechanism_array, nonnegative, real_array, scalar
+from jaxpriv._runtime.validation import finite, host_only, index, mechanism_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.models.baselines import geometric, randomized_response
-from jaxpriv.models.databases.universe import FEWER, distribution, privacy_parameter, sequences, universe_sizes, whole
+from jaxpriv.models.databases.universe import FEWER, distribution, privacy_parameter, sequences, universe_sizes
 
 
 def counts(sizes: int | Sequence[int], symbol: int = 1) -> np.ndarray:
@@ -26,7 +26,7 @@ def counts(sizes: int | Sequence[int], symbol: int = 1) -> np.ndarray:
     Raises `InputError` if some universe lacks the symbol.
     """
     sizes = universe_sizes(sizes)
-    symbol = whole(symbol, "symbol", low=0, high=min(sizes) - 1)
+    symbol = index(symbol, "symbol", low=0, high=min(sizes) - 1)
     return (sequences(sizes) == symbol).sum(axis=1)
 
 
@@ -61,7 +61,7 @@ def perturbed_count(records: int, eps: float) -> np.ndarray:
     results is released: Bin(c, keep) + Bin(n - c, flip). The channel of counts of `perturbed_records((2,)*n, eps)`.
     O(n^3) work. At most eps-differentially private: releasing the sum is post-processing.
     """
-    records = whole(records, "records", low=1)
+    records = index(records, "records", low=1)
     flip = float(expit(-privacy_parameter(eps)))
     return count_channel(records, flip, flip)
 
@@ -86,10 +86,8 @@ def geometric_count(records: int, eps: float) -> np.ndarray:
     eps-differentially private. Clamping loses nothing: all results below 0 have the same posterior as the
     result 0. Laplace noise of scale 1/eps has the same ratio for neighbouring counts at every result.
     """
-    records = whole(records, "records", low=1)
-    eps = privacy_parameter(eps)
-    need_memory(24.0 * (records + 1) ** 2, "a channel of counts", "use fewer records")
-    return geometric(records + 1, eps)
+    records = index(records, "records", low=1)
+    return geometric(records + 1, privacy_parameter(eps))
 
 
 # Corollary 2 of Calmon and Fawaz 2012: the worst outcome for X = f(S), without the alphabet of S.
@@ -131,7 +129,7 @@ class DeterministicQuery:
         the same for all results of a cell; the mass of the tails bounds what that costs. Raises `InputError`
         unless 0 <= first <= last < |X|.
         """
-        first, last = whole(first, "first", low=0), whole(last, "last", low=0)
+        first, last = index(first, "first", low=0), index(last, "last", low=0)
         if not first <= last < self.prior.size:
             raise InputError(f"first and last must satisfy first <= last < {self.prior.size}")
         prior, hidden = self.prior, self.hidden
@@ -187,6 +185,10 @@ def _query(prior: np.ndarray, exponent: np.ndarray, entropy: float) -> Determini
     return DeterministicQuery(prior, exponent - total, min(entropy - total, 0.0), entropy)
 
 
+# Of one record, nats: that of so many records is still a float64.
+_MOST_ENTROPY = 1e290
+
+
 @host_only
 def counting_query(
     records: int, probability: float, *, inside: float = 0.0, outside: float = 0.0
@@ -201,10 +203,10 @@ def counting_query(
 
     Raises `InputError` for n < 1, p outside [0, 1], negative entropies, NaN and infinities.
     """
-    records = whole(records, "records", low=1)
+    records = index(records, "records", low=1)
     probability = float(scalar(probability, "probability", low=0.0, high=1.0))
-    inside = float(scalar(inside, "inside", low=0.0))
-    outside = float(scalar(outside, "outside", low=0.0))
+    inside = float(scalar(inside, "inside", low=0.0, high=_MOST_ENTROPY))
+    outside = float(scalar(outside, "outside", low=0.0, high=_MOST_ENTROPY))
     log_prior = log_binomial(records, probability)
     x = np.arange(records + 1)
     prior = np.exp(log_prior)
@@ -286,13 +288,17 @@ def _known(noise: str) -> str:
     return noise
 
 
+# From here on e^-eps is 0, and eps times the number of records must stay a float64.
+_NOISELESS = 1e4
+
+
 def _checked(records: int, spacing: int, eps: float) -> tuple[int, int, float]:
     """(n/k, k, eps)."""
-    records = whole(records, "records", low=1)
-    spacing = whole(spacing, "spacing", low=1, high=records)
+    records = index(records, "records", low=1)
+    spacing = index(spacing, "spacing", low=1, high=records)
     if records % spacing:
         raise InputError("spacing must divide records")
-    return records // spacing, spacing, privacy_parameter(eps)
+    return records // spacing, spacing, min(privacy_parameter(eps), _NOISELESS)
 
 
 def _sides(groups: int, rate: float) -> tuple[np.ndarray, np.ndarray]:

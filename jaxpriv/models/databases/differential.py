@@ -5,7 +5,7 @@ inf where an output distinguishes a pair for certain; pairs that both exclude r 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +13,16 @@ from numpy.typing import ArrayLike
 from scipy.special import entr
 
 from jaxpriv._runtime.resources import need_memory
-from jaxpriv._runtime.validation import host_only, mechanism_array, scalar
+from jaxpriv._runtime.validation import flag, host_only, index, mechanism_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import Witness
-from jaxpriv.models.databases.universe import checked_neighbours, over_universe, prior_over, universe_sizes, whole
+from jaxpriv.models.databases.universe import (
+    checked_neighbours,
+    over_universe,
+    prior_over,
+    record_group,
+    universe_sizes,
+)
 
 # What the measures of this package return: a number in nats beside the place where it is attained.
 
@@ -144,7 +150,7 @@ def dependent_records_privacy(
         return worst_record(np.minimum(plain, dependent_records_privacy(mechanism, sizes, dependent).per_record))
     sizes = universe_sizes(sizes)
     array = over_universe(mechanism, sizes)
-    dependent = whole(dependent, "dependent", low=1, high=len(sizes))
+    dependent = index(dependent, "dependent", low=1, high=len(sizes))
     logs = log_mechanism(array).reshape(*sizes, -1)
     per_record = np.empty(len(sizes))
     for i in range(len(sizes)):
@@ -178,7 +184,7 @@ def group_privacy_bound(eps: float, records: int) -> float:
 
     An upper bound on `dependent_records_privacy(..., dependent=k).value`, which is the exact value.
     """
-    return float(scalar(eps, "eps", low=0.0, infinite=True)) * whole(records, "records", low=1)
+    return float(scalar(eps, "eps", low=0.0, infinite=True)) * index(records, "records", low=1)
 
 
 @host_only
@@ -209,14 +215,6 @@ def information_bound(eps: float, records: int) -> float:
 # every maximum. In nats; inf is an answer (a two-sided or inferential ratio with a zero).
 
 
-def _group(records: int | Sequence[int], count: int) -> tuple[int, ...]:
-    listed = records if isinstance(records, Iterable) else [records]
-    group = tuple(whole(record, f"records[{k}]", low=0, high=count - 1) for k, record in enumerate(listed))
-    if not group or len(set(group)) != len(group):
-        raise InputError("records must name at least one record, none twice")
-    return group
-
-
 @host_only
 def record_joint(
     mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], records: int | Sequence[int]
@@ -228,7 +226,7 @@ def record_joint(
     """
     sizes = universe_sizes(sizes)
     array = over_universe(mechanism, sizes)
-    group = _group(records, len(sizes))
+    group = record_group(records, len(sizes))
     joint = (prior_over(prior, sizes)[:, None] * array).reshape(*sizes, -1)
     summed = joint.sum(axis=tuple(i for i in range(len(sizes)) if i not in group))
     remaining = sorted(group)
@@ -268,7 +266,7 @@ def information_privacy(
 
     Wu, Xia and He, Definitions 4 and 5.
     """
-    sizes = universe_sizes(sizes)
+    sizes, two_sided = universe_sizes(sizes), flag(two_sided, "two_sided")
     per_record = np.empty(len(sizes))
     for i in range(len(sizes)):
         lift = _log_lift(record_joint(mechanism, prior, sizes, i))

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr, expit, logit
 
-from jaxpriv._runtime.validation import host_only, scalar
+from jaxpriv._runtime.validation import host_only, index, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.models.databases.universe import over_universe, universe_sizes, whole
+from jaxpriv.models.databases.universe import over_universe, record_group, universe_sizes
 
 # The least prior probability of a symbol, given its posterior probability and the adversary's entropy.
 #
@@ -67,15 +67,14 @@ class _Levels:
         with np.errstate(divide="ignore"):
             self.log_values = np.log(self.values)
 
-    def gibbs(self, slope: float) -> tuple[float, float, float, float]:
-        """P proportional to e^(slope f): ln of its normaliser, E f, ln E f, entropy."""
+    def gibbs(self, slope: float) -> tuple[float, float, float]:
+        """P proportional to e^(slope f): ln of its normaliser, ln E f, entropy."""
         logits = slope * self.values + self.log_counts
         log_total = _log_sum(logits)
         weights = np.exp(logits - log_total)
-        mean = float(weights @ self.values)
-        log_mean = _log_sum(logits + self.log_values) - log_total if mean > 0 else -math.inf
+        log_mean = _log_sum(logits + self.log_values) - log_total
         # Not log_total - slope E f, which cancels for a large slope.
-        return log_total, mean, log_mean, float(weights @ (log_total - slope * self.values))
+        return log_total, log_mean, float(weights @ (log_total - slope * self.values))
 
 
 def _log_sum(logits: np.ndarray) -> float:
@@ -113,7 +112,8 @@ class LeastPrior:
     def log_ratio(self, prior: np.ndarray) -> float:
         """ln P(r|x_i=a)/P(r)."""
         weighted = prior * self.f
-        return math.log(weighted[self.group].sum() / prior[self.group].sum() / weighted.sum())
+        with np.errstate(invalid="ignore"):  # NaN of a prior whose mass of the group is no float64
+            return math.log(weighted[self.group].sum() / prior[self.group].sum() / weighted.sum())
 
     @property
     def unbounded(self) -> bool:
@@ -185,7 +185,7 @@ class LeastPrior:
             return -math.inf
         mean = self.lowest
         if least > self.outside.log_counts[0]:
-            slope = _search(lambda k: self.outside.gibbs(-k)[3] > least)[1]
+            slope = _search(lambda k: self.outside.gibbs(-k)[2] > least)[1]
             t = 1.0 / slope
             dual = t * (least - self.outside.gibbs(-slope)[0]) - _ROUNDING * (t * (self.log_total + 1.0) + 1.0)
             mean = max(mean, dual)
@@ -207,8 +207,8 @@ class LeastPrior:
         return Multipliers(above * t, t), self._gibbs_prior(z, below)
 
     def _point(self, z: float, k: float) -> _GibbsPrior:
-        log_in, _, mean_in, entropy_in = self.inside.gibbs(k * (1.0 - z))
-        log_out, _, mean_out, entropy_out = self.outside.gibbs(-k * z)
+        log_in, mean_in, entropy_in = self.inside.gibbs(k * (1.0 - z))
+        log_out, mean_out, entropy_out = self.outside.gibbs(-k * z)
         log_odds = math.log(z) - math.log1p(-z) + mean_out - mean_in
         mass = float(expit(log_odds))
         entropy = binary_entropy(mass) + mass * entropy_in + (1.0 - mass) * entropy_out
@@ -230,6 +230,18 @@ class LeastPrior:
         inverse = math.log1p(-below) - math.log(below) + sizes[0] - sizes[1]
         prior = np.where(self.group, above / math.exp(sizes[0]), (1.0 - above) / math.exp(sizes[1]))
         return Multipliers(0.0, 1.0 / max(inverse, _FLATTEST)), prior
+
+
+# A bound b this close to ln N, relatively, is the rounded value of ln N: the uniform prior only.
+_UNIFORM = 4 * float(np.finfo(float).eps)
+
+
+def entropy_bound(entropy: float, total: int) -> float:
+    """The checked b of priors over so many sequences."""
+    bound = float(scalar(entropy, "entropy", low=0.0))
+    if bound > math.log(total) * (1.0 + _UNIFORM):
+        raise InputError(f"entropy is above ln {total}, the largest of a prior over {total} sequences")
+    return bound
 
 
 def with_entropy(prior: np.ndarray, least: float) -> np.ndarray:
@@ -267,8 +279,6 @@ def _search(too_small: Callable[[float], bool], start: float = 1.0, largest: flo
     return below, above
 
 
-# A bound b this close to ln N, relatively, is the rounded value of ln N: the uniform prior only.
-_UNIFORM = 4 * float(np.finfo(float).eps)
 # Of a symbol that the adversary may rule out: ln 1e12 is shown where the supremum is infinite.
 _RULED_OUT = 1e-12
 # Posteriors below this are covered by a bound and not searched.
@@ -331,15 +341,10 @@ def entropy_bounded_privacy(
     sizes = universe_sizes(sizes)
     array = over_universe(mechanism, sizes)
     total = array.shape[0]
-    bound = float(scalar(entropy, "entropy", low=0.0))
+    bound = entropy_bound(entropy, total)
     tol = float(scalar(tol, "tol", low=0.0, open_low=True))
-    max_steps = whole(max_steps, "max_steps", low=1)
-    if bound > math.log(total) * (1.0 + _UNIFORM):
-        raise InputError(f"entropy is above ln {total}, the largest of a prior over {total} sequences")
-    chosen = range(len(sizes)) if records is None else records
-    chosen = [whole(i, f"records[{k}]", low=0, high=len(sizes) - 1) for k, i in enumerate(chosen)]
-    if not chosen:
-        raise InputError("records is empty; name at least one record")
+    max_steps = index(max_steps, "max_steps", low=1)
+    chosen = record_group(range(len(sizes)) if records is None else records, len(sizes))
     best = _Best(total, chosen[0])
     cases = list({case.key: case for case in _cases(array, sizes, chosen, bound)}.values())
     for case in cases:
@@ -350,7 +355,7 @@ def entropy_bounded_privacy(
     return EntropyBoundedPrivacy(best.value, max(upper, best.value), best.prior, *best.place, steps)
 
 
-def _cases(array: np.ndarray, sizes: tuple[int, ...], records: list[int], bound: float):
+def _cases(array: np.ndarray, sizes: tuple[int, ...], records: tuple[int, ...], bound: float):
     """Every (i, a, r) that can occur: universes of more than one symbol, outputs that do not exclude a."""
     symbols = np.unravel_index(np.arange(array.shape[0]), sizes)
     for i, output in itertools.product(records, range(array.shape[1])):

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr
 
-from jaxpriv._runtime.validation import host_only, scalar
+from jaxpriv._runtime.validation import host_only, index, scalar
 from jaxpriv.leakage.shannon import average_leakage
 from jaxpriv.models.databases.counting import count_channel, log_binomial
-from jaxpriv.models.databases.universe import whole
 
 # Of sums of n + 1 terms, relative to the least bound and to the budget.
 _ROUNDING = 1e-12
@@ -69,11 +68,11 @@ def record_mapping(
 
     Calmon and Fawaz 2012, Example 1 (ii); output perturbation, (i), is `jaxpriv.rate_distortion` of the count.
     """
-    records = whole(records, "records", low=1)
+    records = index(records, "records", low=1)
     probability = scalar(probability, "probability", low=0.0, high=1.0)
     budget = scalar(budget, "budget", low=0.0)
     tol = scalar(tol, "tol", low=0.0, open_low=True)
-    max_steps = whole(max_steps, "max_steps", low=1)
+    max_steps = index(max_steps, "max_steps", low=1)
     prior = np.exp(log_binomial(records, probability))
     counts = np.arange(records + 1)
     slopes = records * np.array([probability, 1.0 - probability])

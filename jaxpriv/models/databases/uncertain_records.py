@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.resources import need_memory
-from jaxpriv._runtime.validation import host_only, scalar
+from jaxpriv._runtime.validation import host_only, index, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.models.databases.differential import RecordPrivacy, log_mechanism, worst_record
 from jaxpriv.models.databases.entropy_bounded import least_share
-from jaxpriv.models.databases.universe import over_universe, universe_sizes, whole
+from jaxpriv.models.databases.universe import over_universe, universe_sizes
 
 
 @host_only
@@ -39,7 +39,7 @@ def uncertain_records_privacy(
         raise InputError("sizes must all be 2: extreme distributions are listed for binary records alone")
     count = len(sizes)
     array = over_universe(mechanism, sizes)
-    uncertain = whole(uncertain, "uncertain", low=0, high=count)
+    uncertain = index(uncertain, "uncertain", low=0, high=count)
     bound = scalar(entropy, "entropy", low=0.0, high=float(np.log(2.0)))
     need_memory(32.0 * 4.0**count * array.shape[1], "the extreme priors", "use fewer records")
     least = least_share(0.0, 0.0, bound)[0] if bound > 0 else 0.0

@@ -6,7 +6,6 @@ a quotient of it: give equal rows to sequences with equal multisets.
 """
 
 import math
-import operator
 from collections.abc import Iterable, Sequence
 from typing import SupportsIndex
 
@@ -14,23 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.resources import need_memory
-from jaxpriv._runtime.validation import host_only, listed, mechanism_array, nonnegative, real_array, scalar
+from jaxpriv._runtime.validation import (
+    flag,
+    host_only,
+    index,
+    listed,
+    mechanism_array,
+    nonnegative,
+    real_array,
+    scalar,
+    truth_array,
+)
 from jaxpriv.errors import InputError
-
-# Checks of single arguments that this package needs beside those of `jaxpriv._runtime.validation`.
-
-
-def whole(value: SupportsIndex, name: str, *, low: int, high: int | None = None) -> int:
-    """A whole number in [low, high], below 2^53; bools and floats are refused."""
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or number < low or (high is not None and number > high):
-        raise InputError(f"{name} must be a whole number >= {low}{'' if high is None else f' and <= {high}'}")
-    if number >= 2**53:
-        raise InputError(f"{name} must be a whole number below 2^53")
-    return number
 
 
 def privacy_parameter(eps: object) -> float:
@@ -44,12 +38,11 @@ def privacy_parameter(eps: object) -> float:
 def record_limits(leakage: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
     """Limits > 0 on the leakage of each record, (n,), from one number or one for each record."""
     given = real_array(leakage, "leakage", ndim=(0, 1))
-    several = given.ndim > 0
-    given = given if several else [leakage] * len(sizes)
+    if given.ndim == 0:
+        return np.full(len(sizes), scalar(leakage, "leakage", low=0.0, open_low=True))
     if len(given) != len(sizes):
         raise InputError(f"leakage has {len(given)} entries, but sizes describes {len(sizes)} records")
-    names = [f"leakage[{i}]" if several else "leakage" for i in range(len(sizes))]
-    return np.array([scalar(*each, low=0.0, open_low=True) for each in zip(given, names, strict=True)])
+    return np.array([scalar(limit, f"leakage[{i}]", low=0.0, open_low=True) for i, limit in enumerate(given)])
 
 
 # Where a table over all sequences does not fit.
@@ -58,10 +51,19 @@ FEWER = "collapse the sequences to the statistic that the mechanism uses"
 
 def universe_sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
     """`sizes` as a tuple of whole numbers >= 1, or `InputError` naming the position."""
-    checked = tuple(whole(size, f"sizes[{i}]", low=1) for i, size in enumerate(listed(sizes, "sizes")))
+    checked = tuple(index(size, f"sizes[{i}]", low=1) for i, size in enumerate(listed(sizes, "sizes")))
     if not checked:
         raise InputError("sizes is empty; a database has at least one record")
     return checked
+
+
+def record_group(records: int | Sequence[int], count: int) -> tuple[int, ...]:
+    """One record or several of 0 .. count - 1, none twice, or `InputError` naming the position."""
+    several = [records] if np.isscalar(records) or getattr(records, "ndim", 1) == 0 else listed(records, "records")
+    group = tuple(index(record, f"records[{k}]", low=0, high=count - 1) for k, record in enumerate(several))
+    if not group or len(set(group)) != len(group):
+        raise InputError("records must name at least one record, none twice")
+    return group
 
 
 def with_empty_record(sizes: int | Sequence[int]) -> tuple[int, ...]:
@@ -83,7 +85,7 @@ def sequence_index(records: Sequence[int], sizes: int | Sequence[int]) -> int:
         raise InputError(f"records has {len(records)} entries, but sizes describes {len(sizes)} records")
     number = 0
     for i, (record, size) in enumerate(zip(records, sizes, strict=True)):
-        number = number * size + whole(record, f"records[{i}]", low=0, high=size - 1)
+        number = number * size + index(record, f"records[{i}]", low=0, high=size - 1)
     return number
 
 
@@ -107,10 +109,10 @@ def distribution(value: ArrayLike, name: str) -> np.ndarray:
 
 def prior_over(prior: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
     """The checked prior (N,) over the sequences of `sizes`."""
-    given = real_array(prior, "prior", ndim=1)
-    if given.size != math.prod(sizes):
-        raise InputError(f"prior has {given.size} entries, but sizes {sizes} make {math.prod(sizes)} sequences")
-    return distribution(given, "prior")
+    checked = distribution(prior, "prior")
+    if checked.size != math.prod(sizes):
+        raise InputError(f"prior has {checked.size} entries, but sizes {sizes} make {math.prod(sizes)} sequences")
+    return checked
 
 
 @host_only
@@ -152,7 +154,7 @@ def hamming_neighbours(sizes: int | Sequence[int], distance: int = 1) -> np.ndar
     Raises `InputError` for sizes that are not whole numbers >= 1 and a distance outside 0 .. n.
     """
     sizes = universe_sizes(sizes)
-    distance = whole(distance, "distance", low=0, high=len(sizes))
+    distance = index(distance, "distance", low=0, high=len(sizes))
     apart = hamming_distances(sizes)
     return (apart > 0) & (apart <= distance)
 
@@ -163,8 +165,8 @@ def count_neighbours(records: int, distance: int = 1) -> np.ndarray:
     What `hamming_neighbours` of n binary records becomes for a mechanism that depends on the count only: two
     counts are the counts of sequences at Hamming distance <= k exactly if |i - j| <= k.
     """
-    records = whole(records, "records", low=1)
-    distance = whole(distance, "distance", low=0, high=records)
+    records = index(records, "records", low=1)
+    distance = index(distance, "distance", low=0, high=records)
     need_memory(16.0 * (records + 1) ** 2, "a relation between all counts", "use fewer records")
     apart = np.abs(np.subtract.outer(np.arange(records + 1), np.arange(records + 1)))
     return (apart > 0) & (apart <= distance)
@@ -176,14 +178,14 @@ def neighbours_from_pairs(pairs: Iterable[Sequence[SupportsIndex]], size: int, *
     Symmetric: (i, j) stands for (j, i) too. Raises `InputError` naming the pair for an entry that is not
     two whole numbers in range.
     """
-    size = whole(size, "size", low=1)
+    size, symmetric = index(size, "size", low=1), flag(symmetric, "symmetric")
     need_memory(float(size) ** 2, "a relation between all databases", FEWER)
     relation = np.zeros((size, size), dtype=bool)
     for number, given in enumerate(listed(pairs, "pairs")):
         pair = listed(given, f"pairs[{number}]")
         if len(pair) != 2:
             raise InputError(f"pairs[{number}] has {len(pair)} entries, not 2")
-        i, j = (whole(entry, f"pairs[{number}][{side}]", low=0, high=size - 1) for side, entry in enumerate(pair))
+        i, j = (index(entry, f"pairs[{number}][{side}]", low=0, high=size - 1) for side, entry in enumerate(pair))
         relation[i, j] = True
         relation[j, i] |= symmetric
     return relation
@@ -195,22 +197,13 @@ def checked_neighbours(value: object, *, size: int | None = None, symmetric: boo
 
     `InputError` names the first position that breaks the rule.
     """
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise InputError("neighbours is not a rectangular array of truth values") from error
-    if array.dtype != np.bool_:
-        array = nonnegative(real_array(value, "neighbours", ndim=2), "neighbours")
+    array = truth_array(value, "neighbours")
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise InputError(f"neighbours must be a square (x, x') relation, not shape {array.shape}")
-    if size is not None and array.shape[0] != size:
+    if size is not None and array.shape[0] != index(size, "size", low=0):
         raise InputError(f"neighbours is for {array.shape[0]} databases, but the mechanism has {size} rows (axis x)")
-    odd = np.argwhere((array != 0) & (array != 1))
-    if odd.size:
-        raise InputError(f"neighbours[{odd[0, 0]}, {odd[0, 1]}] is neither true/false nor 0/1")
-    relation = array.astype(bool)
-    one_way = np.argwhere(relation & ~relation.T)
-    if symmetric and one_way.size:
+    one_way = np.argwhere(array & ~array.T)
+    if flag(symmetric, "symmetric") and one_way.size:
         i, j = one_way[0]
         raise InputError(f"neighbours is not symmetric: it holds at [{i}, {j}] and not at [{j}, {i}]")
-    return relation
+    return array

@@ -33,7 +33,7 @@ from scipy.special import expit, logit
 
 from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.module import summary
-from jaxpriv._runtime.validation import real_array, scalar
+from jaxpriv._runtime.validation import instance, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.models.gaussian.source import GaussianSource, Information, from_covariances, from_samples, information
 
@@ -99,8 +99,8 @@ def leak(squared_correlation: np.ndarray, rate: np.ndarray) -> np.ndarray:
     Limits: 0 for rho = 0; r for rho = 1; -1/2 ln lambda for r = inf.
     """
     square, rate = np.asarray(squared_correlation, dtype=float), np.asarray(rate, dtype=float)
-    explained = square * -np.expm1(-2.0 * rate)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):  # a rate of no float64 twice is as good as an infinite one
+        explained = square * -np.expm1(-2.0 * rate)
         # 1 - explained would cancel near 1: there the two positive terms are added instead.
         large = np.logaddexp(np.log1p(-square), np.log(square) - 2.0 * rate)
         return np.where(explained < 0.5, -0.5 * np.log1p(-explained), -0.5 * large)
@@ -186,12 +186,13 @@ def funnel(source: GaussianSource, rate: float | None = None, *, multiplier: flo
     Raises `InputError` unless exactly one of `rate` and `multiplier` is given, for a rate outside [0, 350] and a
     multiplier that is negative; NaN for either.
     """
+    squares = _squares(source)
     if not _by_rate(rate, multiplier):
         _refuse_unbounded(source, float(scalar(multiplier, "multiplier", low=0.0)))
         rate = 0.0
-    rates = np.zeros(len(source.eigenvalues))
+    rates = np.zeros(len(squares))
     rates[0] = _rate(rate)
-    return _release(source, rates, float(expit(levels(source.squared_correlations)[0] - 2.0 * rates[0])))
+    return _release(source, rates, float(expit(levels(squares)[0] - 2.0 * rates[0])))
 
 
 def bottleneck(
@@ -209,7 +210,7 @@ def bottleneck(
 
     Chechik, Globerson, Tishby and Weiss 2005.
     """
-    squares = source.squared_correlations
+    squares = _squares(source)
     if _by_rate(rate, multiplier):
         return _release(source, *water_filling(squares, _rate(rate)))
     beta = float(scalar(multiplier, "multiplier", low=0.0, open_low=True))
@@ -227,6 +228,11 @@ def bottleneck(
             },
         )
     return _release(source, rates, beta)
+
+
+def _squares(source: GaussianSource) -> np.ndarray:
+    instance(source, "source", GaussianSource, hint="; from_covariances and from_samples make it")
+    return source.squared_correlations
 
 
 def _by_rate(rate: float | None, multiplier: float | None) -> bool:
@@ -287,7 +293,7 @@ def funnel_curve(source: GaussianSource, rates: ArrayLike) -> np.ndarray:
 
     Makhdoumi et al. 2014, section V; their Theorem 2 is corrected here (see `jaxpriv.gaussian.funnel`).
     """
-    return leak(source.squared_correlations[0], rates_array(rates, "rates"))
+    return leak(_squares(source)[0], rates_array(rates, "rates"))
 
 
 def bottleneck_curve(source: GaussianSource, rates: ArrayLike) -> np.ndarray:
@@ -302,7 +308,7 @@ def bottleneck_curve(source: GaussianSource, rates: ArrayLike) -> np.ndarray:
     Chechik, Globerson, Tishby and Weiss 2005.
     """
     rates = rates_array(rates, "rates")
-    squares = source.squared_correlations
+    squares = _squares(source)
     shared = [leak(squares, water_filling(squares, float(rate))[0]).sum() for rate in np.atleast_1d(rates)]
     return np.array(shared).reshape(rates.shape)
 
@@ -321,4 +327,4 @@ def time_sharing_curve(source: GaussianSource, rates: ArrayLike, share: float) -
     share = float(scalar(share, "share", low=0.0, high=1.0, open_low=True))
     rates = rates_array(rates, "rates")
     with np.errstate(over="ignore"):  # a share near 0 needs a rate beyond every number: its limit
-        return np.asarray(share * leak(source.squared_correlations[0], rates / share))
+        return np.asarray(share * leak(_squares(source)[0], rates / share))

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from jaxpriv._runtime.module import summary
-from jaxpriv._runtime.validation import finite, is_traced, real_array
+from jaxpriv._runtime.validation import finite, instance, is_traced, real_array
 from jaxpriv.errors import InputError
 
 # A covariance matrix taken apart into scales and a Cholesky factor, or refused with its position.
@@ -240,6 +240,7 @@ def information(source: GaussianSource, matrix: ArrayLike, noise: ArrayLike) -> 
     Raises `InputError` naming argument and position for NaN, shapes that do not match, and a noise covariance that
     `from_covariances` would refuse.
     """
+    instance(source, "source", GaussianSource, hint="; from_covariances and from_samples make it")
     rows = host_matrix(matrix, "matrix")
     size = len(source.eigenvalues)
     if rows.shape[1] != size:

@@ -362,7 +362,7 @@ def _independent_share(data: Data, x: Arr, mass: Arr) -> Arr:
 
 def _feasible_share(data: Data, x: Arr, feasible_point: Arr) -> Arr:
     """Outputs that exceed a worst-outcome limit are left out where the feasible point has no slack; then it is mixed
-    with that.
+    with that, and is that where it exceeds a limit still: the rows that lost an output have another weight in the rest.
     """
     excess, held = _excesses(data, x), _excesses(data, feasible_point)
     retained = (excess <= 0) | (held < 0)
@@ -371,7 +371,7 @@ def _feasible_share(data: Data, x: Arr, feasible_point: Arr) -> Arr:
     excess = _excesses(data, x)
     over = (excess > 0) & (held < 0)
     share = xp.where(over, excess / xp.where(over, excess - held, 1.0), 0.0).max()
-    return (1.0 - share) * x + share * feasible_point
+    return xp.where(((excess > 0) & ~over).any(), feasible_point, (1.0 - share) * x + share * feasible_point)
 
 
 def _excesses(data: Data, x: Arr) -> Arr:

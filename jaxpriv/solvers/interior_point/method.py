@@ -248,7 +248,9 @@ def _rule_steps(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
             continue
         lowest, highest = term.rule_set.domain(term)
         most = solver.score_change * (_OF_LOGARITHMS if term.rule_set is ENTROPIC else 1.0)
-        size = most * term.root * (abs(whole_rules) if term.rule_set.proportional else xp.ones_like(whole_rules))
+        least = 0.0 if term.rule_set.proportional else 1.0
+        share = abs(whole_rules) if term.rule_set.proportional or term.rule_set.powers else xp.ones_like(whole_rules)
+        size = most * term.root * xp.maximum(share, least)
         # The mass, the last row, holds the normalisation: free.
         if lowest == -xp.inf and highest == xp.inf and not term.massed:
             up.append(size)

@@ -8,7 +8,6 @@ import hashlib
 import itertools
 import json
 import math
-import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from jaxpriv._runtime.files import load_npz_safely
-from jaxpriv._runtime.validation import finite, joint_array
+from jaxpriv._runtime.validation import finite, joint_array, scalar
 from jaxpriv.data.distortion import AbstractDistortion, as_distortion, dense
 from jaxpriv.errors import InputError, JaxprivError
 from jaxpriv.leakage import AbstractLeakage, by_name
@@ -293,8 +292,8 @@ def _cases(grid: object, place: str, files: _Files) -> Iterator[Config]:
         [_leakage(measure) for measure in axes["leakage"]],
         [(_target(target, form), target.place) for target in axes[form]],
         [_solver(solver) for solver in axes["solver"]],
-        [_number(tol.value, tol.place, above=True) for tol in axes["tol"]],
-        [_number(rtol.value, rtol.place, low=0.0) for rtol in axes["rtol"]],
+        [scalar(tol.value, tol.place, low=0.0, open_low=True) for tol in axes["tol"]],
+        [scalar(rtol.value, rtol.place, low=0.0) for rtol in axes["rtol"]],
         [_steps(steps.value, steps.place) for steps in axes["max_steps"]],
     ]
     cost_of = cache(lambda place, useful: _distortion(axes["distortion"][place], useful, files))
@@ -339,7 +338,7 @@ def _few(count: int, place: str) -> None:
 def _target(entry: _Declared, form: str) -> float:
     """A number of the form: shares lie between the two ends; prices and leakages are not negative."""
     low, high = {"budget": (-math.inf, math.inf), "budget_share": (0.0, 1.0)}.get(form, (0.0, math.inf))
-    return _number(entry.value, entry.place, low=low, high=high)
+    return scalar(entry.value, entry.place, low=low, high=high)
 
 
 def _joint(entry: _Declared, files: _Files) -> Config:
@@ -367,7 +366,7 @@ def _joint(entry: _Declared, files: _Files) -> Config:
     sizes = {name: _size(value.get(name), entry.at(name)) for name in ("private", "useful")}
     seed = _whole(value.get("seed", 0), entry.at("seed"), 0)
     numbers = {
-        name: _number(value.get(name, default), entry.at(name), low=low, high=high)
+        name: scalar(value.get(name, default), entry.at(name), low=low, high=high)
         for name, (default, low, high) in parameters.items()
     }
     return {"family": family, **sizes, "seed": seed, **numbers}
@@ -424,17 +423,6 @@ def _solver(entry: _Declared) -> str:
 
 def _steps(value: object, place: str) -> int | None:
     return None if value == 0 else _whole(value, place, 1)
-
-
-def _number(value: object, place: str, *, low: float = -math.inf, high: float = math.inf, above: bool = False) -> float:
-    """A finite number; `above`: positive."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
-        raise InputError(f"{place} must be a finite number")
-    if not (low <= value <= high) or (above and not value > 0):
-        ends = f"at least {low:g}" if high == math.inf else f"in [{low:g}, {high:g}]"
-        wanted = "positive" if above else ends
-        raise InputError(f"{place} must be {wanted}")
-    return float(value)
 
 
 def _whole(value: object, place: str, low: int) -> int:

@@ -1,5 +1,6 @@
 """`sweep`: compute what a study lacks, here or in other processes, and hand back all of it."""
 
+import math
 import os
 import re
 import signal
@@ -23,7 +24,7 @@ from jaxpriv._runtime.compilation import Placement
 from jaxpriv._runtime.files import atomic_write
 from jaxpriv._runtime.module import Shown
 from jaxpriv._runtime.module.shown import width
-from jaxpriv._runtime.validation import flag, instance
+from jaxpriv._runtime.validation import flag, instance, whole
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.certificates.verification import Verification, certify
@@ -33,6 +34,7 @@ from jaxpriv.solving.choice import Request
 from jaxpriv.solving.kinds import kind_of
 from jaxpriv.solving.loops import repeatable
 from jaxpriv.solving.many import solve_or_say_why, solve_together
+from jaxpriv.solving.stages import units_of
 from jaxpriv.solving.sweeps.declaration import CaseParts, Config, Study
 from jaxpriv.solving.sweeps.planning import Chunk, Plan, goal_of
 from jaxpriv.solving.sweeps.store import (
@@ -219,32 +221,40 @@ class Sweep(Shown):
             if position in chunk.positions:
                 table = self._store.valid(chunk)
                 if table is not None:
-                    return solution_of(table.row(chunk.positions.index(position), named=True))
+                    row = table.row(chunk.positions.index(position), named=True)
+                    return solution_of(row, units_of(self.study.problem(position)))
         raise InputError(f"problem {i} has no result in {self.folder}")
 
     def solutions(self) -> Iterator[tuple[int, Solution]]:
         """(position, solution) of every problem that has a mechanism, one chunk of the plan after another."""
-        for table in self._store.tables():
-            for row in table.iter_rows(named=True):
-                if np.isfinite(row["value"]):
-                    yield row["index"], solution_of(row)
+        return ((i, solution) for i, _, solution in self._solved())
 
     def verify(self) -> dict[int, Verification]:
         """Every certificate computed again, from the declaration and the stored arrays alone: `jaxpriv.certify`.
 
         Infeasible and failed problems, which hold no mechanism, are left out.
         """
-        checked = {i: certify(self.study.problem(i), solution) for i, solution in self.solutions()}
+        checked = {i: certify(problem, solution) for i, problem, solution in self._solved()}
         return dict(sorted(checked.items()))
+
+    def _solved(self) -> Iterator[tuple[int, DistortionProblem, Solution]]:
+        """`solutions` with the problem of each."""
+        parts = CaseParts(self.study.tables)
+        for table in self._store.tables():
+            for row in table.iter_rows(named=True):
+                if np.isfinite(row["value"]):
+                    problem = parts.problem(self.study.cases[row["index"]])
+                    yield row["index"], problem, solution_of(row, units_of(problem))
 
     @property
     def _store(self) -> Store:
         return Store(self.folder, self.study, self.plan)
 
     def _position(self, i: int) -> int:
-        if not 0 <= i < len(self.study.cases):
-            raise InputError(f"problem {i} is not in the study, which has {len(self.study.cases)}")
-        return i
+        number = whole(i, "i", low=-math.inf)
+        if not 0 <= number < len(self.study.cases):
+            raise InputError(f"problem {number} is not in the study, which has {len(self.study.cases)}")
+        return number
 
 
 def sweep(

@@ -155,8 +155,8 @@ def _lists(name: str, arrays: Sequence[np.ndarray]) -> "polars.Series":
     return both.select(pl.col(name).arr.to_list().list.head(pl.col("size")))[name]
 
 
-def solution_of(row: Config) -> Solution:
-    """The solution that a row with its certificate holds."""
+def solution_of(row: Config, units: tuple[str, str]) -> Solution:
+    """The solution that a row with its certificate holds; `units` are those of its problem."""
     arrays = {
         name: np.asarray(row[name], dtype=np.float64).reshape([int(size) for size in row[f"{name}_shape"]])
         for name in _ARRAYS
@@ -171,6 +171,7 @@ def solution_of(row: Config) -> Solution:
         steps=np.int32(row["steps"]),
         solver=row["solver"],
         notes=tuple(row["notes"].split("; ")) if row["notes"] else (),
+        units=units,
         mechanism=mechanism,
         scores=scores,
         weights=weights,

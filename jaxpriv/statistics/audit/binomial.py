@@ -273,27 +273,27 @@ def _certified(
     points = np.concatenate([[0.0], expit(np.linspace(-9.0, 9.0, number)), [1.0]])
     nu, left, right = 1 / (1 + lam), points[:-1], points[1:]
     middle = 0.5 * (left + right)
-    one = np.exp(tilts * (1 - centre))[:, None] * centre**lam
-    zero = np.exp(-tilts * centre)[:, None] * (1 - centre) ** lam
+    one = (np.exp(tilts * (1 - centre)) * centre**lam)[:, None] ** nu
+    zero = (np.exp(-tilts * centre) * (1 - centre) ** lam)[:, None] ** nu
 
     def parts(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return (q * one) ** nu, ((1 - q) * zero) ** nu
+        return one * q**nu, zero * (1 - q) ** nu
 
-    def slope_at(q: np.ndarray) -> np.ndarray:
+    def value_and_slope(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         first, second = parts(q)
-        return (first + second) ** lam * (first / q - second / (1 - q))
+        power = (first + second) ** lam
+        return (first + second) * power, power * (first / q - second / (1 - q))
 
-    first, second = parts(middle)
-    value, steep = (first + second) ** (1 / nu), slope_at(middle)
+    value, steep = value_and_slope(middle)
     ends = [value + steep * (side - middle) for side in (left, right)]  # above G, which is concave
     first, second = parts(points)
     share = first / (first + second)
     eta = 0.5 * np.log1p(lam) * np.maximum(1 / least - 3 * share * (1 - share), 0.0)
     grown = np.exp(np.maximum(eta[:, :-1], eta[:, 1:]))  # x(1-x) is concave: least at an end of the cell
-    tangents = -slope_at(np.array([centre]))[:, 0]
+    tangents = -value_and_slope(np.array([centre]))[1][:, 0]
     distances = coins(points, centre)
     constants = np.full((len(slopes), len(tilts)), np.inf)
     for end, q, distance in zip(ends, (left, right), (distances[:-1], distances[1:]), strict=True):
         rest = 1 - grown * end - tangents[:, None] * (q - centre)
-        constants = np.minimum(constants, (rest - slopes[:, None, None] * distance).min(axis=-1))
+        constants = np.minimum(constants, [(rest - slope * distance).min(axis=-1) for slope in slopes])
     return tangents, constants - 1e-13

@@ -46,10 +46,15 @@ def measured(
     if measures is None:
         named = [*reported_rows()]
     else:
-        named = [parameters_of(text) for text in texts(measures, "measures")]
+        wanted = texts(measures, "measures")
+        try:
+            named = [*map(parameters_of, wanted)]
+        except InputError as error:
+            raise InputError(f"measures: {error}") from error
         if not named:
             raise InputError("measures must name one, such as 'mutual-information' or 'sibson:2'")
     named += of_orders(further)
+    named = [row for place, row in enumerate(named) if row not in named[:place]]  # the confidence is divided among them
     return list(rows_of(named, joint, channel)), [by_name(**parameters) for parameters in named]
 
 

@@ -61,7 +61,7 @@ class Categories:
             number.
         first: only so many characters of a value count, those at its beginning: 7 of "2026-01-31" are its month, 4 its
             year, 3 of the code "02139" its region. None counts all of them. Missing values and tokens are whole. Of
-            whole numbers that are no texts all must have as many digits.
+            whole numbers none may be negative, and those that are no texts all must have as many digits.
 
     Where the classes are those of the data, one of them may be called "other": then the label of all other values is
     "other_2", and so on. A value that is called as any other declared label is an error, which names the column.
@@ -103,6 +103,8 @@ class Categories:
         if self.values is not None:
             return self
         column, missing = self._beginnings(column)
+        if self.missing is None and missing.all():
+            raise _all_missing(column)
         if column.factors is None:
             present, counts = np.unique(column.values[~missing], return_counts=True)
         else:
@@ -140,7 +142,13 @@ class Categories:
         missing = missing_rows(texts, self)
         if self.first is None:
             return texts, missing
-        if column.kind != "text" and len({len(text) for text in texts.values[~missing].tolist()}) > 1:
+        present = set(texts.values[~missing].tolist())
+        if all(map(WHOLE.fullmatch, present)) and any(text.startswith("-") for text in present):
+            raise InputError(
+                f"column {column.name!r} holds negative numbers, whose sign would count as a character; use edges or "
+                "quantiles"
+            )
+        if column.kind != "text" and len(set(map(len, present))) > 1:
             raise InputError(
                 f"column {column.name!r} holds numbers of several lengths, whose first digits mean different things; "
                 "make it text first (codes may have lost zeros at their beginning)"
@@ -231,7 +239,7 @@ class Quantiles:
         missing = missing_rows(column, self)
         numbers = _numbers(column, missing)[~missing]
         if not numbers.size:
-            raise InputError(f"column {column.name!r} has no value that is not missing")
+            raise _all_missing(column)
         values, records = np.unique(numbers, return_counts=True)
         # In whole numbers: a fraction k/count is rounded.
         places = np.searchsorted(self.count * np.cumsum(records), np.arange(1, self.count) * len(numbers))
@@ -253,6 +261,10 @@ Rule: TypeAlias = Categories | Edges | Quantiles
 FittedRule: TypeAlias = Categories | Edges
 
 
+def _all_missing(column: Column) -> InputError:
+    return InputError(f"column {column.name!r} has no value that is not missing; leave it out")
+
+
 def _apart(column: Column, values: Sequence[str]) -> None:
     """A warning where two values look the same: blanks around them and the composition of letters do not show."""
     seen = {unicodedata.normalize("NFC", value).strip() for value in values}
@@ -267,7 +279,7 @@ def _apart(column: Column, values: Sequence[str]) -> None:
 
 def default_rule(column: Column) -> Categories:
     """Categories for text and whole numbers; real numbers need a rule of their own."""
-    if column.kind == "number":
+    if column.kind == "number" and not column.missing.all():
         raise InputError(
             f"column {column.name!r} holds real numbers: give it a rule (Quantiles or Edges; Categories if it has few "
             "different whole values)"
