@@ -22,7 +22,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime.numerics import exponential_mean, least_on_simplex, positive, safe_divide, safe_log
+from jaxpriv._runtime.numerics import exponential_mean, positive, safe_divide, safe_log
+from jaxpriv._runtime.simplex_minimum import least_on_simplex
 from jaxpriv._runtime.types import Arr, ArrayInput, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._runtime.validation import is_traced, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError

@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.cli import solve as command
-from tests.cases import files_end_at, value_of
+from tests.cases import files_end_at, spent, value_of
 from tests.cli.conftest import DISTORTION, JOINT, answered, mistaken, printed, refused, run, strict_json
 
 FIELDS = ["status", "value", "lower_bound", "gap", "leakage", "distortion", "solver", "iterations", "seconds", "units"]
@@ -45,7 +45,7 @@ def test_json_has_exactly_the_promised_fields(problem):
     assert mechanism.dtype == np.float64
     assert mechanism.shape == (4, 4)
     assert np.allclose(mechanism.sum(axis=1), 1, atol=1e-12)
-    assert record["distortion"] == [pytest.approx(np.sum(JOINT.sum(axis=0)[:, None] * DISTORTION * mechanism))]
+    assert record["distortion"] == [pytest.approx(spent(JOINT, DISTORTION, mechanism))]
     measured = jp.leakage.evaluate(jp.leakage.MutualInformation(), JOINT, mechanism)
     assert record["leakage"] == pytest.approx(measured.value, abs=1e-12)
 
@@ -330,7 +330,7 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(problem, tmp
     mistaken(f"{asked} --json problem.npz", "--json")
     design = tmp_path / "design.zip"
     design.write_bytes(b"PK")
-    mistaken(f"{asked} --json design.zip", "--json: design.zip exists and holds no JSON object")
+    mistaken(f"{asked} --json design.zip", "--json: design.zip exists and is not a result")
     design.unlink()
     mistaken(f"{asked} --out same --json same", "--json", "--out")
     refused(run(asked, "--out", tmp_path), 2, "--out", "not a regular file")
