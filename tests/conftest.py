@@ -256,10 +256,8 @@ def in_children(monkeypatch, tmp_path_factory) -> Callable[[str], None]:
 
 @pytest.fixture
 def original(monkeypatch) -> Callable[..., None]:
-    """`original(name, files=..., url=...)`: the files of a data set are these, and come from there."""
-    from jaxpriv import datasets
-
-    return lambda name, **what: monkeypatch.setattr(datasets, name, replace(getattr(datasets, name), **what))
+    """`original(module, name, files=..., url=...)`: the files of a data set are these, and come from there."""
+    return lambda module, name, **what: monkeypatch.setattr(module, name, replace(getattr(module, name), **what))
 
 
 @pytest.fixture

@@ -33,7 +33,9 @@ def small(tmp_path, original) -> Path:
     folder.mkdir()
     for name, text in contents.items():
         (folder / name).write_text(text)
-    original("_ADULT", files={name: hashlib.sha256(text.encode()).hexdigest() for name, text in contents.items()})
+    original(
+        datasets, "_ADULT", files={name: hashlib.sha256(text.encode()).hexdigest() for name, text in contents.items()}
+    )
     return folder
 
 
@@ -210,7 +212,7 @@ def server(small, original, monkeypatch):
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         url = f"http://127.0.0.1:{running.server_port}/"
-        original("_ADULT", url=url)
+        original(datasets, "_ADULT", url=url)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         try:
             yield small
@@ -239,7 +241,7 @@ def test_wrong_download_is_refused(server, tmp_path):
 
 
 def test_offline_says_what_to_do(server, tmp_path, original):
-    original("_ADULT", url="http://127.0.0.1:1/")
+    original(datasets, "_ADULT", url="http://127.0.0.1:1/")
     with raised(ResourceError, "local=FOLDER"):
         datasets.fetch_census(cache=tmp_path / "cache")
 

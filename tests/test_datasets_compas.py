@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import datasets, watchdog
+from jaxpriv.data.datasets import compas
 from jaxpriv.errors import IntegrityError
 from jaxpriv.statistics.tables import Edges, Quantiles, count_table
 from tests.cases import raised, raw as raw_file, refused
@@ -50,8 +51,8 @@ def written(tmp_path, original):
         writer.writeheader()
         writer.writerows([{**GOOD, **row} for row in rows])
         content = stream.getvalue().encode()
-        (tmp_path / datasets._COMPAS_FILE).write_bytes(content)
-        original("_COMPAS", files={datasets._COMPAS_FILE: hashlib.sha256(content).hexdigest()})
+        (tmp_path / compas._COMPAS_FILE).write_bytes(content)
+        original(compas, "_COMPAS", files={compas._COMPAS_FILE: hashlib.sha256(content).hexdigest()})
         return tmp_path
 
     return write
@@ -123,9 +124,7 @@ def test_arrays_of_other_values_are_refused():
 def test_stays_that_end_before_they_begin_are_rounded_down_before_the_sign_is_dropped(raw, records):
     with open(raw / "compas-scores-two-years.csv", newline="") as file:
         rows = [
-            row
-            for _, row in datasets._compas_records(file.read().encode(), Path("raw"))
-            if datasets._passes_filters(row)
+            row for _, row in compas._compas_records(file.read().encode(), Path("raw")) if compas._passes_filters(row)
         ]
     begin, end = (np.array([row[name] for row in rows], dtype="datetime64[s]") for name in ("c_jail_in", "c_jail_out"))
     seconds = (end - begin).astype(int)
@@ -206,7 +205,7 @@ def test_malformed_records_are_named_by_line_and_column_without_their_values(wri
     ],
 )
 def test_malformed_files(tmp_path, content, rule):
-    (tmp_path / datasets._COMPAS_FILE).write_bytes(content)
+    (tmp_path / compas._COMPAS_FILE).write_bytes(content)
     with refused(rule) as caught:
         datasets.load_compas(tmp_path, verify=False)
     assert "secret" not in str(caught.value)

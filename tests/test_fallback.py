@@ -238,7 +238,7 @@ def test_a_limit_without_end_leaves_cutting_planes_nothing_to_cut():
 def test_a_small_program_of_rare_symbols_goes_on_until_it_is_proved(seed, last):
     """A few of Newton's steps leave a gap above 1e-3; HiGHS gives symbols of masses below its tolerance no row."""
     measure = lk.FInformation(lk.ChiSquared())
-    joint = np.random.default_rng(seed).dirichlet(np.full(12, 0.05)).reshape(3, 4) + 1e-13
+    joint = drawn_joint(seed, 3, 4, 0.05) + 1e-13
     joint /= joint.sum()
     limit = 0.3 * float(measure(joint, np.eye(4)))
     problem = jp.DistortionProblem(joint, 1.0 - np.eye(4), leakage_budget=limit, leakage=measure)

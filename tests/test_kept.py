@@ -23,7 +23,7 @@ from numpy.testing import assert_allclose
 import jaxpriv as jp
 import jaxpriv.leakage as lk
 from jaxpriv import InteriorPoint, MirrorDescent
-from jaxpriv._runtime import compilation, executables as kept
+from jaxpriv._runtime import compilation, executables as kept, program_keys
 from jaxpriv.program import Form
 from jaxpriv.solvers import Goal
 from tests.cases import raised, run_python, thorough
@@ -270,7 +270,7 @@ def test_writers_at_once(place, run):
     """The first ones make the folder and its secret too: whoever is first, all files are valid under it."""
     with compilation.own_settings():
         executables = {n: jax.jit(entropy).lower(np.ones(n)).compile() for n in (2, 3)}
-        keys = {n: compilation.key_of(entropy, (np.ones(n),), {}) for n in executables}
+        keys = {n: program_keys.key_of(entropy, (np.ones(n),), {}) for n in executables}
     barrier, loaded = threading.Barrier(8), []
 
     def write(n):
@@ -339,12 +339,12 @@ def test_keys_differ_where_programs_do():
     ]
     shaped = [(entropy, args) for args in given]
     shaped += [(OTHER, (ONE,)), *((partial(entropy, axis=k), (ONE,)) for k in (0.1, np.nextafter(0.1, 1).item()))]
-    keys = [compilation.key_of(function, args, {}) for function, args in shaped]
+    keys = [program_keys.key_of(function, args, {}) for function, args in shaped]
     assert len(set(keys)) == len(keys)
-    assert keys[0] == compilation.key_of(entropy, (3 * ONE,), {})  # numbers of arrays are data
-    assert keys[0] != compilation.key_of(entropy, (ONE,), {"xla_backend_optimization_level": 1})
+    assert keys[0] == program_keys.key_of(entropy, (3 * ONE,), {})  # numbers of arrays are data
+    assert keys[0] != program_keys.key_of(entropy, (ONE,), {"xla_backend_optimization_level": 1})
     with jax.default_matmul_precision("float32"):
-        assert keys[0] != compilation.key_of(entropy, (ONE,), {})
+        assert keys[0] != program_keys.key_of(entropy, (ONE,), {})
 
 
 @pytest.mark.parametrize(
@@ -361,15 +361,15 @@ def test_keys_differ_where_programs_do():
     ids=["lambda", "caller", "method", "static", "set", "keys", "class"],
 )
 def test_what_cannot_be_written_down_has_no_key(function, args):
-    with pytest.raises(compilation.NoKeyError):
-        compilation.key_of(function, args, {})
+    with pytest.raises(program_keys.NoKeyError):
+        program_keys.key_of(function, args, {})
 
 
 READ = """
 import sys
-from jaxpriv._runtime import compilation
+from jaxpriv._runtime import program_keys
 sys.addaudithook(lambda event, args: print(args[0]) if event == "open" else None)
-compilation._sources()
+program_keys._sources()
 """
 
 

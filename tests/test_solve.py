@@ -110,7 +110,7 @@ def test_one_step_gives_a_wide_interval_and_says_so():
 def test_orders_far_below_one_need_no_tolerance_beyond_float64():
     """The slope of the value in the total is unbounded there; it was taken where no mechanism leaks as much."""
     joint = drawn_joint(1, 4, 12)
-    table = abs(np.arange(12.0)[:, None] - np.arange(12.0))
+    table = distances(12)
     found = jp.solve(jp.DistortionProblem(joint, table / 12, budget=0.05, leakage=jp.leakage.Sibson(0.05)))
     assert found.status == "optimal"
     assert found.steps < 20  # 200 to a gap of 1e-15

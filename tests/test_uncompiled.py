@@ -16,10 +16,10 @@ import jaxpriv.leakage as lk
 from jaxpriv import InteriorPoint, PrimalDualHybridGradient
 from jaxpriv._runtime import arrays as xp
 from jaxpriv.solving import loops
-from tests.cases import INTERRUPTED, TIME_LIMIT, CompilerError, distances, refused, thorough
+from tests.cases import INTERRUPTED, TIME_LIMIT, CompilerError, distances, drawn_joint, refused, thorough
 
 RNG = np.random.default_rng(31)
-JOINT = RNG.dirichlet(np.ones(12)).reshape(3, 4)
+JOINT = drawn_joint(RNG, 3, 4)
 JOINTS = RNG.dirichlet(np.ones(12), size=2).reshape(2, 3, 4)
 TABLE = distances(4)
 TOL = 1e-6

@@ -3,9 +3,7 @@
 `where(p > 0, p * log(p), 0)` has the right value and a NaN gradient; `xlogy` and `entr` have
 infinite ones. Each function below states both. In JAX masses under the smallest normal float count as
 zero: XLA flushes subnormals, so their logarithm would be -inf on one device and finite on another.
-They take arrays of NumPy, of its batches and of JAX (`_arrays`).
-
-At the end: the least value of a convex function on the probability simplex, with a bound on the error.
+They take arrays of NumPy, of its batches and of JAX (`arrays`).
 """
 
 import math
@@ -14,7 +12,6 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.arrays import of
@@ -195,108 +192,3 @@ def exponential_mean(values: Arr, weights: Arr, rate: Arr) -> Arr:
     far_sum = xp.exp(term - largest).sum()
     far_value = reference + (largest + xp.log(xp.where(near, 1.0, far_sum))) / xp.where(near, 1.0, r)
     return xp.where(endless, extreme, xp.where(near, near_value, far_value))
-
-
-# Divergences on the host that keep their digits when a mechanism leaks next to nothing.
-
-
-_EPS = float(np.finfo(np.float64).eps)
-
-
-def divergence(lifts: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """D(q || p) in nats for each row t = q/p of `lifts` (n, X)."""
-    return np.asarray(kl_excess(lifts) @ source)
-
-
-def entropy(source: np.ndarray) -> float:
-    """H(p) in nats of a distribution without zeros."""
-    return max(0.0, float(-source @ np.log(source)))
-
-
-def information_below(mechanism: np.ndarray, source: np.ndarray) -> float:
-    """I(X;Y) of a mechanism (X, Y) under p = `source` > 0, nats, rounded down by more than the error of the sum."""
-    masses = source @ mechanism
-    used = masses > 0
-    lifts, masses = mechanism[:, used] / masses[used], masses[used]
-    joint = source[:, None] * masses
-    value = float((joint * kl_excess(lifts)).sum())
-    # A relative error of a few eps in t moves t ln t - t + 1 by |t ln t| times as much.
-    moved = abs(xlogx(lifts))
-    error = _EPS * (16.0 * value + 8.0 * float((joint * moved).sum()))
-    return max(0.0, value - error)
-
-
-def information_interval(joint: np.ndarray, mechanism: np.ndarray) -> tuple[float, float, float]:
-    """(lower, nearest, upper): I(A;Y) in nats between two bounds that float64 rounding cannot cross.
-
-    Args:
-        joint: P(A, X), shape (A, X); `np.diag(p)` for I(X;Y).
-        mechanism: P(y|x), shape (X, Y), rows sum to one.
-
-    Every entry of w = joint @ mechanism is a sum of non-negative terms, so it has a small relative error. A
-    relative error of k eps in a lift t moves t ln t - t + 1 by at most k eps |t ln t|.
-    """
-    outputs = joint @ mechanism
-    outputs = outputs[:, outputs.sum(axis=0) > 0]
-    prior, masses = joint.sum(axis=1), outputs.sum(axis=0)
-    product = prior[:, None] * masses
-    lifts = np.divide(outputs, product, out=np.zeros_like(outputs), where=product > 0)
-    value = float((product * kl_excess(lifts)).sum())
-    moved = abs(xlogx(lifts))
-    terms = joint.shape[0] + 2.0 * joint.shape[1] + outputs.shape[1] + 16.0
-    error = _EPS * terms * (value + float((product * moved).sum()))
-    return max(0.0, value - error), value, value + error
-
-
-def least_on_simplex(objective: Callable[[Array], Array], start: Array, steps: int) -> Array:
-    """The minimiser of a convex, twice differentiable function on the probability simplex, from a `start` inside.
-
-    A fixed number of interior-point steps (Newton's method on objective(q) - mu sum_s ln q(s), mu shrinking with the
-    gap), deterministic and the same under `jit` and `vmap`. `simplex_gap` of its gradient bounds the error.
-    """
-    gradient, hessian = jax.grad(objective), jax.hessian(objective)
-    size = start.size
-    shortening = jnp.asarray(0.5, start.dtype) ** jnp.arange(12, dtype=start.dtype)
-
-    def step(_: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        q, nearest, least = state
-        slope = gradient(q)
-        gap = simplex_gap(slope, q)
-        nearest, least = jnp.where(gap < least, q, nearest), jnp.minimum(gap, least)
-        scale = jnp.max(jnp.abs(slope)) * jnp.finfo(q.dtype).eps
-        # At the centre of weight mu the gap is just below size * mu: aim at a tenth of it.
-        mu = jnp.maximum(0.1 * gap / size, scale + jnp.finfo(q.dtype).tiny)
-        # In the variable z = (move of q)/q the Hessian of the barrier is mu I: well conditioned.
-        matrix = q[:, None] * hessian(q) * q[None, :] + mu * jnp.eye(size, dtype=q.dtype)
-        factor = jax.scipy.linalg.cho_factor(matrix)
-        newton = jax.scipy.linalg.cho_solve(factor, q * slope - mu)
-        level = jax.scipy.linalg.cho_solve(factor, q)
-        z = level * (jnp.sum(q * newton) / jnp.sum(q * level)) - newton
-        # 95 % of the way to the boundary: a choice.
-        longest = jnp.minimum(1.0, 0.95 / jnp.maximum(jnp.max(-z), 0.95))
-        lengths = longest * shortening
-
-        def point(length: Array) -> Array:
-            moved = q * (1.0 + length * z)
-            return moved / jnp.sum(moved)
-
-        def merit(candidate: Array) -> Array:
-            return objective(candidate) - mu * jnp.sum(jnp.log(candidate))
-
-        candidates = jax.vmap(point)(lengths)
-        merits = jax.vmap(merit)(candidates)
-        best = jnp.argmin(jnp.where(jnp.isnan(merits), jnp.inf, merits))
-        # Close to the minimum the merits differ by rounding only, the gap (of first order) still by much: such
-        # a step is taken, and the point of the smallest gap kept.
-        before = merit(q)
-        rounding = 4 * size * jnp.finfo(q.dtype).eps * jnp.abs(before)
-        usable = jnp.all(jnp.isfinite(candidates[best])) & (merits[best] <= before + rounding)
-        return jnp.where(usable, candidates[best], q), nearest, least
-
-    last, nearest, least = jax.lax.fori_loop(0, steps, step, (start, start, jnp.full((), jnp.inf, start.dtype)))
-    return jnp.where(simplex_gap(gradient(last), last) < least, last, nearest)
-
-
-def simplex_gap(slope: Array, q: Arr) -> Array:
-    """The Frank-Wolfe gap of a convex function with gradient `slope` at q in the simplex."""
-    return jnp.sum(slope * q) - jnp.min(slope)

@@ -31,9 +31,9 @@ def mechanism_text(audit: "jp.statistics.audit.MechanismAudit", units: Units) ->
     columns = {"fitted": "sample", "bootstrap": "estimate", "gap": "gap", "stated_gap": "gap as stated"}
     columns = _measured(rows, columns) | {"upper": "population <=", "cap": "cap"}
     parts: list[object] = [*_gains(rows, audit.confidence), _table(rows, columns, units)]
-    utility, per = audit.utility, units.per_nat
-    lower = "" if utility.lower is None else f"; population >= {_output.lower(utility.lower * per)} {units}"
-    parts.append(f"utility I(X;Y): {_output.lower(utility.fitted * per)} {units} on the sample{lower}")
+    utility = audit.utility
+    lower = "" if utility.lower is None else f"; population >= {units.least(utility.lower)}"
+    parts.append(f"utility I(X;Y): {units.least(utility.fitted)} on the sample{lower}")
     parts += _notes(rows, columns)
     if audit.confidence is not None:
         parts.append(

@@ -40,12 +40,7 @@ def text(fit: "jp.release.FittedGroups", target: TargetOptions, units: Units) ->
     """The numbers of all groups together, then a line for each group."""
     asked = fit.fitted[0].evidence
     ((goal, value),) = ((name, value) for name, value in vars(target).items() if value is not None)
-    shown = str(units)
-
-    def most(value: float) -> str:
-        return f"{_output.upper(value * units.per_nat)} {shown}"
-
-    cost = fit.cost
+    cost, most = fit.cost, units.most
     lines = {
         "target": f"{goal.replace('_', '-')} {value:g} for all groups",
         "alphabets": f"|S| = {len(asked.counts)}, {len(fit.groups)} groups of useful columns",
@@ -56,7 +51,7 @@ def text(fit: "jp.release.FittedGroups", target: TargetOptions, units: Units) ->
     }
     joint_leakage = "not computed: more than 256^2 pairs of combinations"
     if cost.optimum is not None:
-        joint_leakage = f"at least {_output.lower(cost.optimum[0] * units.per_nat)} {shown}"
+        joint_leakage = f"at least {units.least(cost.optimum[0])}"
     lines["  one mechanism for all columns leaks"] = joint_leakage
     lines["whatever the population is"] = ""
     lines["  maximal leakage, at least I(S;Y)"] = fit.mechanism.guarantees["maximal-leakage"].end(units)
@@ -73,7 +68,7 @@ def text(fit: "jp.release.FittedGroups", target: TargetOptions, units: Units) ->
     statements = dict.fromkeys(sentence for group in fit.fitted for sentence in group.statements)
     return (
         _output.aligned(lines)
-        + f"\nEach group, in {shown} (`at least`: any mapping of its budget to its combinations)\n"
+        + f"\nEach group, in {units} (`at least`: any mapping of its budget to its combinations)\n"
         + _output.rendered(table)
         + "".join(f"{sentence}\n" for sentence in statements)
     )

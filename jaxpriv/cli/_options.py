@@ -23,8 +23,6 @@ T = TypeVar("T")
 # Arrays by their names in a file.
 Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 
-FORMS = ("average", "worst")
-
 
 def filled_in(text: str) -> str:
     """A help text with the names that measures have entered for {measures}, {order} and {divergences}."""

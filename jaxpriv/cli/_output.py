@@ -15,13 +15,14 @@ import jaxpriv as jp
 from jaxpriv._runtime.files import need_writable, same_file, write_together
 from jaxpriv._runtime.module.shown import aligned as aligned
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.verifier.__main__ import emit as emit
+from jaxpriv.verifier.__main__ import check_replaced, emit as emit
 from jaxpriv.verifier.claims import (
     lower as lower,
     measure_label as measure_label,
     percent as percent,
     upper as upper,
 )
+from jaxpriv.verifier.records import CODEBOOK
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +42,14 @@ class Units(StrEnum):
     @property
     def per_nat(self) -> float:
         return 1.0 if self is Units.nats else 1.0 / math.log(2.0)
+
+    def most(self, nats: float) -> str:
+        """At least so many nats, in these units."""
+        return f"{upper(nats * self.per_nat)} {self}"
+
+    def least(self, nats: float) -> str:
+        """At most so many nats, in these units."""
+        return f"{lower(nats * self.per_nat)} {self}"
 
     def of(self, unit: str) -> tuple[float, str]:
         """Factor and name of numbers in `unit` as they are printed: nats alone are converted."""
@@ -81,8 +90,8 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> No
     """Refuse, before any work, inputs that are not there, and outputs that could not be written or would destroy one.
 
     Keys are the names of the options and arguments. An output that exists is replaced; an output
-    that is an input (by any name or link), or the same file as another output, is refused. JSON replaces JSON alone:
-    a design or a table whose name is typed in its place would be lost.
+    that is an input (by any name or link), or the same file as another output, is refused. JSON replaces results
+    in JSON alone.
     """
     for path in inputs.values():
         if not path.exists():
@@ -97,10 +106,8 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> No
         seen[name] = path
         if path.exists() and not path.is_file():
             raise InputError(f"{name}: {path} exists and is not a regular file; name another one")
-        if name in ("--json", "--codebook-out") and path.exists():
-            with path.open("rb") as file:
-                if file.read(1) not in (b"", b"{"):
-                    raise InputError(f"{name}: {path} exists and holds no JSON object; name another one")
+        if name in ("--json", "--codebook-out"):
+            check_replaced(name, path, None if name == "--json" else CODEBOOK)
         need_writable(path, name)
 
 

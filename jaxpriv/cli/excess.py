@@ -94,9 +94,9 @@ def _comparison(result: "jp.statistics.audit.ReleaseExcess", units: Units) -> st
         "leakage I(S;Y) of the release": shown(result.leakage),
         "disclosure I(X;Y)": shown(result.disclosure),
         **({} if result.distortion is None else {"mean changed columns": f"{result.distortion:.6g}"}),
-        f"best mapping at the same {result.at}": f"{_output.upper(result.optimum * per)} {units}",
-        f"no mapping{to} with {same} leaks less than": f"{_output.lower(result.lower_bound * per)} {units}",
-        "excess over the optimum": f"{_output.lower(result.least * per)} to {_output.upper(result.most * per)} {units}",
+        f"best mapping at the same {result.at}": units.most(result.optimum),
+        f"no mapping{to} with {same} leaks less than": units.least(result.lower_bound),
+        "excess over the optimum": f"{_output.lower(result.least * per)} to {units.most(result.most)}",
         "of Y on S beyond X, I(S;Y|X)": shown(result.direct),
     }
     return _output.aligned(lines)

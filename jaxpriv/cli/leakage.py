@@ -67,7 +67,7 @@ def leakage(
         parts += [f"{what}: {', '.join(map(str, where))}" for what, where in places.items() if where]
     cap = reports[0].prior_free_cap
     parts.append(
-        f"prior-free cap: {_output.upper(cap * units.per_nat)} {units}. Whatever the joint is, maximal, min-entropy, "
+        f"prior-free cap: {units.most(cap)}. Whatever the joint is, maximal, min-entropy, "
         "Sibson and Arimoto leakage\nand mutual information stay below it."
     )
     record = {

@@ -90,14 +90,9 @@ def _reveals(merge: Merge) -> str:
 
 
 def _text(design: "jp.watchdog.Watchdog", source: JsonRecord, units: Units) -> str:
-    per, unit = units.per_nat, str(units)
-
-    def most(value: float) -> str:
-        return f"{_output.upper(value * per)} {unit}"
-
-    released, bounds = design.released, design.bounds
+    released, bounds, most = design.released, design.bounds, units.most
     # Given by the user, not a bound: shown as it is.
-    lines = {"epsilon": f"{design.epsilon * per:.6g} {unit}"}
+    lines = {"epsilon": f"{design.epsilon * units.per_nat:.6g} {units}"}
     if source:
         lines["joint of"] = f"{source['rows']} records{', too few for its symbols' if source['sparse'] else ''}"
     lines |= {
@@ -108,9 +103,8 @@ def _text(design: "jp.watchdog.Watchdog", source: JsonRecord, units: Units) -> s
     }
     if bounds is not None:
         lines |= {"bound from epsilon": most(bounds.tight), "gamma of Hsu et al.": most(bounds.gamma)}
-    lines["utility I(X;Y)"] = (
-        f"{_output.lower(design.utility * per)} of H(X) = {_output.lower(design.entropy * per)} {unit}"
-    )
+    utility = _output.lower(design.utility * units.per_nat)
+    lines["utility I(X;Y)"] = f"{utility} of H(X) = {units.least(design.entropy)}"
     lines["average leakage I(S;Y)"] = most(design.information)
     text = _output.aligned(lines)
     if bounds is not None and bounds.explanation is not None:

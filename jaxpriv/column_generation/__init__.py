@@ -5,7 +5,8 @@ solves a linear program over posteriors, its columns. A bound on the reduced cos
 a bound on the optimum. Finding one, and columns below it, is pricing: by that `funnels` and `extremal` differ.
 """
 
-from jaxpriv.column_generation.master import MOST, MasterSolution, Objective, best_plan
+from jaxpriv.column_generation.master import MasterSolution, best_plan
+from jaxpriv.column_generation.objective import MOST, Objective
 from jaxpriv.column_generation.pool import Pool, cleaned
 
 __all__ = ["MOST", "MasterSolution", "Objective", "Pool", "best_plan", "cleaned"]

@@ -5,7 +5,7 @@ Any prices prove a bound. Those of a basic solution are a corner of the dual, wh
 
 import numpy as np
 
-from jaxpriv.column_generation.master import Objective
+from jaxpriv.column_generation.objective import Objective
 from jaxpriv.column_generation.pool import Pool
 
 # Central prices: the share of value - bound that the logarithms of the slacks may cost the dual value; steps of

@@ -7,7 +7,8 @@ from typing import TypeAlias
 import numpy as np
 
 from jaxpriv._runtime.clock import Clock
-from jaxpriv.column_generation.master import MasterSolution, Objective, best_plan
+from jaxpriv.column_generation.master import MasterSolution, best_plan
+from jaxpriv.column_generation.objective import Objective
 from jaxpriv.column_generation.pool import Pool
 
 # A way to find columns: from a plan and the pool that it is about to (a bound on the least cost, columns). The bound is

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.clock import ProgressLike, clock_of
-from jaxpriv._runtime.numerics import entropy
+from jaxpriv._runtime.divergences import entropy
 from jaxpriv._runtime.validation import scalar
 from jaxpriv.extremal.utility import MaximumUtility, among, mechanism_of, posteriors, result_of
 from jaxpriv.models.databases import information_privacy, sequences

@@ -21,7 +21,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from jaxpriv._runtime.clock import ENDLESS, Clock
-from jaxpriv._runtime.numerics import divergence
+from jaxpriv._runtime.divergences import divergence
 from jaxpriv._runtime.resources import need_memory
 from jaxpriv.column_generation import MOST, MasterSolution, Pool, best_plan
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns

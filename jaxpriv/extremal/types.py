@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from jaxpriv._runtime.clock import ENDLESS, Clock
-from jaxpriv._runtime.numerics import divergence
+from jaxpriv._runtime.divergences import divergence
 from jaxpriv.column_generation import MOST, MasterSolution, Pool
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.clock import ENDLESS, Clock, ProgressLike, clock_of
+from jaxpriv._runtime.divergences import entropy, information_below
 from jaxpriv._runtime.module import summary
-from jaxpriv._runtime.numerics import entropy, information_below
 from jaxpriv._runtime.validation import host_only, joint_array, scalar
 from jaxpriv.column_generation import Pool
 from jaxpriv.errors import InputError, ResourceError

@@ -31,7 +31,7 @@ import math
 
 import numpy as np
 
-from jaxpriv._runtime.numerics import entropy, information_interval
+from jaxpriv._runtime.divergences import entropy, information_interval
 from jaxpriv.funnels.gains import elementary, gains_of
 from jaxpriv.funnels.solution import Proof
 from jaxpriv.leakage import MutualInformation

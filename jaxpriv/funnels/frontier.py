@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.clock import Clock, ProgressLike, Stop, clock_of
 from jaxpriv._runtime.compilation import own_settings
-from jaxpriv._runtime.numerics import information_interval
+from jaxpriv._runtime.divergences import information_interval
 from jaxpriv._runtime.validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import (

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._runtime.numerics import entropy
+from jaxpriv._runtime.divergences import entropy
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from jaxpriv._runtime.numerics import information_interval
+from jaxpriv._runtime.divergences import information_interval
 from jaxpriv.errors import InfeasibleError
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
 from jaxpriv.funnels.contraction import contraction_proofs

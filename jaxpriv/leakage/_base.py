@@ -182,12 +182,6 @@ def same_symbols(name: str, table: Arr, axis: int, symbols: int) -> None:
         )
 
 
-def of_symbols(name: str, table: Arr, axis: int, seen: np.ndarray) -> Arr:
-    """The entries of the private symbols `seen` in a parameter that has one for each private symbol along `axis`."""
-    same_symbols(name, table, axis, len(seen))
-    return table if seen.all() else np.compress(seen, np.asarray(table), axis=axis)
-
-
 _EVALUATED = "not available as an objective or a limit; it can be evaluated on any mechanism"
 
 
@@ -319,7 +313,9 @@ class AbstractRuled(Module):
         parameters = {}
         for name, axes in self.by_symbol.items():
             for axis in axes if getattr(self, name) is not None else ():
-                parameters[name] = of_symbols(name, parameters.get(name, getattr(self, name)), axis, seen)
+                table = parameters.get(name, getattr(self, name))
+                same_symbols(name, table, axis, len(seen))
+                parameters[name] = table if seen.all() else np.compress(seen, np.asarray(table), axis=axis)
         return replace(self, **parameters) if parameters else self
 
     def lower_bound(self, bounds: LowerBounds) -> float | None:

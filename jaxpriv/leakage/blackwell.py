@@ -47,7 +47,8 @@ class BlackwellOrder:
     """How two releases of one S compare for all average measures.
 
     Attributes:
-        safer: "first" or "second", which is a garbling of the other one; "equivalent", both; "incomparable", neither.
+        safer: "first" or "second", which is a garbling of the other one up to gains of `tol`; "equivalent", both;
+            "incomparable", neither.
         first: the first release as a garbling of the second, or the gain by which it leaks more.
         second: the second release as a garbling of the first, or the gain by which it leaks more.
     """
@@ -64,7 +65,8 @@ def blackwell_order(joint: ArrayLike, first: object, second: object, *, tol: flo
 
     A safer one has the smaller mutual information, Sibson, Arimoto and maximal leakage, f-information, g-leakage and
     cost gain, whatever the parameters. That one is no garbling is stated only where a gain function proves it by more
-    than `tol`. Errors as of `evaluate`. Blackwell 1951; McIver et al. 2014 (the coriaceous theorem).
+    than `tol`: what one tells of symbols with a probability below `tol` is not seen, which maximal leakage counts in
+    full. Errors as of `evaluate`. Blackwell 1951; McIver et al. 2014 (the coriaceous theorem).
     """
     on_host(tol)
     tol = scalar(tol, "tol", low=0.0, open_low=True)

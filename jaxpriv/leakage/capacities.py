@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.lanes import spread, with_lanes
 from jaxpriv._runtime.module import summary
-from jaxpriv._runtime.numerics import exponential_mean, least_on_simplex
+from jaxpriv._runtime.numerics import exponential_mean
+from jaxpriv._runtime.simplex_minimum import least_on_simplex
 from jaxpriv._runtime.types import Arr
 from jaxpriv._runtime.validation import mechanism_array, on_host, per_nat, scalar
 from jaxpriv.leakage.evaluation import exact_values

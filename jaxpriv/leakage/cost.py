@@ -38,7 +38,8 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime.numerics import divergence, safe_divide, xlogx
+from jaxpriv._runtime.divergences import divergence
+from jaxpriv._runtime.numerics import safe_divide, xlogx
 from jaxpriv._runtime.types import Arr, ArrayInput, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._runtime.validation import finite, real_array, scalar
 from jaxpriv.errors import InputError

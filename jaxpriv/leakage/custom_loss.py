@@ -14,7 +14,8 @@ from jaxtyping import Array, Float
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.lanes import LaneArray, with_lanes
-from jaxpriv._runtime.numerics import least_on_simplex, positive, simplex_gap
+from jaxpriv._runtime.numerics import positive
+from jaxpriv._runtime.simplex_minimum import least_on_simplex, simplex_gap
 from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._runtime.validation import flag, is_traced, whole
 from jaxpriv.errors import InputError

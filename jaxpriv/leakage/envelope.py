@@ -43,10 +43,6 @@ from jaxpriv.leakage.rule_sets import LINEAR, Rules, View
 __all__ = ["HockeyStick", "LeakageEnvelope"]
 
 
-def _delta(value: object) -> float:
-    return scalar(value, "delta", low=0.0, high=1.0)
-
-
 class LeakageEnvelope(AbstractWorstOutcomeLeakage):
     """eps(delta), in nats: the largest ln P(E|s)/P(E) over symbols s and randomised events E with P(E) >= delta.
 
@@ -59,7 +55,7 @@ class LeakageEnvelope(AbstractWorstOutcomeLeakage):
 
     words: ClassVar[str] = "leakage envelope"
 
-    delta: float = eqx.field(static=True, converter=_delta)
+    delta: float = eqx.field(static=True, converter=partial(scalar, name="delta", low=0.0, high=1.0))
 
     traits: ClassVar[Traits] = Traits("nats", least=0.0)
 

@@ -22,7 +22,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime.numerics import exponential_mean, least_on_simplex, positive, safe_divide, safe_log
+from jaxpriv._runtime.numerics import exponential_mean, positive, safe_divide, safe_log
+from jaxpriv._runtime.simplex_minimum import least_on_simplex
 from jaxpriv._runtime.types import Arr, ArrayInput, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._runtime.validation import is_traced, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
@@ -172,10 +173,6 @@ _ENDLESS = 1e15
 def _order(value: object, low: float = 0.0) -> Arr:
     """An order in (0, inf], or in [`low`, inf]."""
     return parameter(value, "order", low=low, open_low=low == 0, infinite=True)
-
-
-def _beta(value: object) -> float:
-    return scalar(value, "beta", low=1.0, infinite=True)
 
 
 def _excess(order: Arr, like: Arr) -> Arr:
@@ -399,7 +396,7 @@ class MaximalAlphaLeakage(_OfOrder):
         return super().label if self.beta == 1.0 else f"{super().label} and beta {self.beta:g}"
 
     order: Scalar = eqx.field(converter=partial(_order, low=1.0))
-    beta: float = eqx.field(static=True, converter=_beta, default=1.0)
+    beta: float = eqx.field(static=True, converter=partial(scalar, name="beta", low=1.0, infinite=True), default=1.0)
 
     def __check_init__(self):
         if self.beta > 1 and not is_traced(self.order) and float(np.asarray(self.order)) == 1.0:

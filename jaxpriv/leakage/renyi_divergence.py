@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.numerics import expm1_quotient, kl_excess, positive, safe_log
-from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._runtime.types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
 from jaxpriv._runtime.validation import scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractExponentialMeanLeakage, AbstractLeakage, Scale, Traits, lift_of
@@ -64,11 +64,6 @@ class PowerCurve(AbstractCurve):
         return xp.maximum((self.order - 1.0) * u, -1.0 + np.finfo(u.dtype).eps)
 
 
-def _order(value: ScalarLike) -> float:
-    """A finite number above 1."""
-    return float(scalar(value, "order", low=1.0, open_low=True))
-
-
 def _other(value: int | None) -> int | None:
     return None if value is None else whole(value, "other", low=0)
 
@@ -86,7 +81,7 @@ class RenyiDivergence(AbstractExponentialMeanLeakage):
 
     symbol: int = eqx.field(static=True, converter=partial(whole, name="symbol", low=0))
     other: int | None = eqx.field(static=True, converter=_other)
-    order: float = eqx.field(static=True, converter=_order)
+    order: float = eqx.field(static=True, converter=partial(scalar, name="order", low=1.0, open_low=True))
 
     traits: ClassVar[Traits] = Traits("nats", designable=True, least=0.0, of_inputs=True)
 

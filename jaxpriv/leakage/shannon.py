@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime.numerics import relative_entropy, xlogx
+from jaxpriv._runtime.numerics import relative_entropy, safe_log, xlogx
 from jaxpriv._runtime.types import Arr, Column, PrivateMarginal, Scalar
 from jaxpriv._runtime.validation import finite, real_array
 from jaxpriv.leakage._base import (
@@ -38,16 +38,11 @@ def average_leakage(joint: np.ndarray, mechanism: np.ndarray) -> float:
     product = prior * masses
     present = product > np.finfo(w.dtype).tiny
     ratio = np.where(present, w, 1.0) / np.where(present, product, 1.0)
-    log_ratio = np.log(np.where(ratio > 0, ratio, 1.0))
     # r ln r - r + 1 >= 0 term by term; the extra parts sum to sum(w) - sum(product) = 0.
-    terms = np.where(present, product * (ratio * log_ratio - ratio + 1.0), 0.0)
+    terms = np.where(present, product * (xlogx(ratio) - ratio + 1.0), 0.0)
     rare = ~present & (w > 0)  # rare symbols whose product is no float64 of full precision
-    terms[rare] = (w * (np.log(np.where(rare, w, 1.0)) - _log(prior) - _log(masses) - 1.0))[rare]
+    terms[rare] = (w * (safe_log(w) - safe_log(prior) - safe_log(masses) - 1.0))[rare]
     return float(terms.sum())
-
-
-def _log(masses: np.ndarray) -> np.ndarray:
-    return np.log(np.where(masses > 0, masses, 1.0))
 
 
 def posterior_entropy_rules(view: View, hidden: Arr | None = None) -> Rules:

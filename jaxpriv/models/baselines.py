@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.resources import need_memory
-from jaxpriv._runtime.types import ScalarLike
+from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import finite, index, is_traced, listed, nonnegative, real_array, scalar
 from jaxpriv.data.distortion import AbstractDistortion, as_distortion, dense
 from jaxpriv.errors import InputError
@@ -39,6 +39,14 @@ def _host(value: object, name: str) -> object:
 
 def _epsilon(value: object) -> float:
     return scalar(_host(value, "epsilon"), "epsilon", low=0.0, infinite=True)
+
+
+def _rate(epsilon: float, sensitivity: object) -> float:
+    return epsilon / scalar(_host(sensitivity, "sensitivity"), "sensitivity", low=0.0, open_low=True)
+
+
+def _costs(distortion: ArrayLike | AbstractDistortion) -> Arr:
+    return finite(dense(as_distortion(_host(distortion, "distortion"))), "distortion")
 
 
 def _need_table(rows: int, columns: int) -> None:
@@ -123,7 +131,7 @@ def geometric(size: int, epsilon: float, sensitivity: float = 1) -> Table:
     Ghosh, Roughgarden and Sundararajan 2012.
     """
     size, epsilon = index(size, "size", low=1), _epsilon(epsilon)
-    rate = epsilon / scalar(_host(sensitivity, "sensitivity"), "sensitivity", low=0.0, open_low=True)
+    rate = _rate(epsilon, sensitivity)
     _need_table(size, size)
     tail = _decay(rate, np.arange(size))
     return _clamped(-math.expm1(-rate) * tail, tail)
@@ -185,7 +193,7 @@ def truncated_laplace(values: ArrayLike, epsilon: float, sensitivity: float = 1.
     values = finite(real_array(_host(values, "values"), "values", ndim=1), "values")
     epsilon = _epsilon(epsilon)
     # Half the rate, because lengths below are doubled: no midpoint is rounded onto a value.
-    rate = 0.5 * epsilon / scalar(_host(sensitivity, "sensitivity"), "sensitivity", low=0.0, open_low=True)
+    rate = 0.5 * _rate(epsilon, sensitivity)
     size = len(values)
     stalled = np.flatnonzero(~(values[1:] > values[:-1]))
     if stalled.size:
@@ -225,8 +233,7 @@ def exponential(distortion: ArrayLike | AbstractDistortion, epsilon: float) -> T
 
     McSherry and Talwar 2007, Theorem 6.
     """
-    costs = finite(dense(as_distortion(_host(distortion, "distortion"))), "distortion")
-    epsilon = _epsilon(epsilon)
+    costs, epsilon = _costs(distortion), _epsilon(epsilon)
     with np.errstate(over="ignore"):
         sensitivity = np.max(costs.max(axis=0) - costs.min(axis=0))
         excess = costs - costs.min(axis=1, keepdims=True)
@@ -329,7 +336,7 @@ def hiding(
     groups = _dropping(attributes, hidden, "hidden")
     size = len(groups)
     mass = nonnegative(real_array(_host(prior, "prior"), "prior", ndim=1), "prior")
-    costs = finite(dense(as_distortion(_host(distortion, "distortion"))), "distortion")
+    costs = _costs(distortion)
     if mass.shape != (size,) or costs.shape != (size, size):
         raise InputError(f"prior and distortion must be of the {size} symbols that attributes has")
     spent = groups.T @ (mass[:, None] * costs)  # (m, k): what the group costs as the symbol

@@ -18,9 +18,10 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from jaxpriv._runtime import arrays as xp
+from jaxpriv._runtime.divergences import entropy, information_interval
 from jaxpriv._runtime.module import Module, Shown, summary
 from jaxpriv._runtime.module.shown import nearest, numbers, sizes
-from jaxpriv._runtime.numerics import entropy, information_interval, xlogx
+from jaxpriv._runtime.numerics import xlogx
 from jaxpriv._runtime.resources import MERGE, need_memory
 from jaxpriv._runtime.types import Arr, ArrayInput, ScalarLike
 from jaxpriv._runtime.validation import is_traced, joint_array, scalar

@@ -28,7 +28,9 @@ def test_randomized_response_in_closed_form(size, epsilon):
     ratios = dict.fromkeys((lk.LocalDifferentialPrivacy(), lk.InferentialPrivacy()), epsilon)
     assert_values(ratios, joint, table, rel=1e-13, abs=2e-15)
     lifts = dict.fromkeys((lk.MaximalLeakage(), lk.MinEntropyLeakage(), lk.MaxLift()), highest)
-    assert_values(lifts | {lk.MinLift(): -math.log(size * lie), lk.CorrectGuess(): truth}, joint, table, **near)
+    lowest = -math.log(size * lie)
+    sides = {lk.MinLift(): lowest, lk.Lift(): max(lowest, highest), lk.CorrectGuess(): truth}
+    assert_values(lifts | sides, joint, table, **near)
     assert float(lk.prior_free_cap(table)) == pytest.approx(highest, **near)
     information = math.log(size) - entropy([truth] + [lie] * (size - 1))
     assert_values({lk.MutualInformation(): information, lk.MaxInformation(): information}, joint, table, abs=1e-14)

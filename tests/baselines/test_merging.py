@@ -23,7 +23,10 @@ def test_erasure_in_closed_form(probability):
     expected = {
         lk.MutualInformation(): kept * entropy(prior),
         lk.MaximalLeakage(): math.log1p(kept * 3),
-        lk.MaxLift(): math.log(20) if kept else 0.0,
+        **dict.fromkeys((lk.MaxLift(), lk.RelativeEntropyPrivacy()), math.log(20) if kept else 0.0),
+        lk.MaxInformation(): entropy(prior) if kept else 0.0,
+        lk.MinEntropyLeakage(): math.log1p(kept),
+        lk.AverageCostGain(lk.BrierLoss()): kept * (1 - prior @ prior),
         **dict.fromkeys((lk.Lift(), lk.LocalDifferentialPrivacy(), lk.MinLift()), math.inf if kept else 0.0),
     }
     assert_values(expected, joint, table, abs=1e-14)

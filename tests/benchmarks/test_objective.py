@@ -15,10 +15,10 @@ from benchmarks.objective import (
     Refused,
     as_mechanism,
 )
-from tests.cases import raised, value_of
+from tests.cases import distances, raised, value_of
 
 JOINT = np.array([[0.3, 0.1, 0.05], [0.05, 0.1, 0.4]])
-TABLE = abs(np.arange(3.0)[:, None] - np.arange(3.0))
+TABLE = distances(3)
 BUDGET = 0.2
 
 

@@ -11,7 +11,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import datasets
 from jaxpriv.data.distortion import changed_attributes
-from tests.cases import value_of
+from tests.cases import spent, value_of
 from tests.cli.conftest import examples, mistaken, printed, refused, run, strict_json
 from tests.guard import commands
 
@@ -56,8 +56,8 @@ def test_demo(tmp_path, monkeypatch):
         joint, distortion = arrays["joint"], arrays["distortion"]
     assert np.array_equal(joint, datasets.census().joint)
     with np.load(folder / "mapping.npz") as arrays:
-        spent = np.sum(joint.sum(axis=0)[:, None] * distortion * arrays["mechanism"])
-    assert spent == pytest.approx(record["distortion"][record["budget"].index(record["drawn_budget"])])
+        used = spent(joint, distortion, arrays["mechanism"])
+    assert used == pytest.approx(record["distortion"][record["budget"].index(record["drawn_budget"])])
 
 
 def test_the_guesses_that_the_readme_states():

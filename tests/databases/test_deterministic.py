@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from numpy.testing import assert_allclose
-from scipy.special import comb
+from scipy.special import comb, entr
 
 import jaxpriv.leakage as lk
 from jaxpriv import databases as db
@@ -20,13 +20,9 @@ def test_any_function_of_a_small_private_variable(seed):
     joint = np.zeros((6, 3))
     joint[np.arange(6), image] = private
     prior = joint.sum(axis=0)
-    conditional = joint / prior
-    residual = -np.sum(np.where(conditional > 0, conditional * np.log(np.where(conditional > 0, conditional, 1)), 0), 0)
-    query = db.deterministic_query(prior, residual)
+    query = db.deterministic_query(prior, entr(joint / prior).sum(axis=0))
     mechanism = rng.dirichlet(np.full(2, 0.5), 3)
-    posterior = joint @ mechanism / (prior @ mechanism)
-    after = -np.sum(np.where(posterior > 0, posterior * np.log(np.where(posterior > 0, posterior, 1)), 0), axis=0)
-    before = -np.sum(private * np.log(private))
+    before, after = entr(private).sum(), entr(joint @ mechanism / (prior @ mechanism)).sum(axis=0)
     assert query.entropy == pytest.approx(before, abs=1e-12)
     assert_allclose(query.outcomes(mechanism), before - after, atol=1e-11)
     assert query.constant <= 0
@@ -52,13 +48,13 @@ def test_counting_query_against_the_whole_database(n, p):
 def test_records_with_more_than_two_values():
     """A record has the property with probability 0.4, then two equal values; three unequal ones otherwise."""
     values, counted = np.array([0.2, 0.2, 0.3, 0.2, 0.1]), np.array([1, 1, 0, 0, 0])
-    inside, outside = np.log(2), -np.sum(values[2:] / 0.6 * np.log(values[2:] / 0.6))
+    inside, outside = np.log(2), entr(values[2:] / 0.6).sum()
     query = db.counting_query(3, 0.4, inside=inside, outside=outside)
     table = np.indices((5, 5, 5)).reshape(3, -1)
     joint = np.zeros((125, 4))
     joint[np.arange(125), counted[table].sum(axis=0)] = values[table].prod(axis=0)
     mechanism = db.geometric_count(3, 1.3)
-    assert query.entropy == pytest.approx(-np.sum(3 * values * np.log(values)))
+    assert query.entropy == pytest.approx(3 * entr(values).sum())
     exact = value_of(lk.MaxInformation(), joint, mechanism)
     assert query.max_information(mechanism) == pytest.approx(exact, abs=1e-11)
 
@@ -67,8 +63,7 @@ def test_large_databases_and_degenerate_ones():
     query = db.counting_query(10_000, 0.3)
     assert np.logaddexp.reduce(query.log_zeta) == pytest.approx(0.0, abs=1e-9)
     # H(S) = n h(p), and the sum of the C(n, x) is 2^n.
-    entropy = -0.3 * np.log(0.3) - 0.7 * np.log(0.7)
-    assert query.constant == pytest.approx(10_000 * (entropy - np.log(2)), rel=1e-9)
+    assert query.constant == pytest.approx(10_000 * (entr([0.3, 0.7]).sum() - np.log(2)), rel=1e-9)
     assert np.isfinite(query.log_zeta).all()  # also where the prior underflows
     for p, count in ((0.0, 0), (1.0, 4)):
         certain = db.counting_query(4, p)

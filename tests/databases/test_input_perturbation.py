@@ -1,5 +1,7 @@
 """The best mapping of single records: a grid of mappings, the channel of sequences, and the optimum without noise."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
 
@@ -12,9 +14,7 @@ from tests.cases import assert_refused
 def by_sequences(count, p, lost, gained):
     """(I(S;U), E|X - U|) over all 2^n databases, U the count of the results."""
     record = np.array([[1 - gained, gained], [lost, 1 - lost]])
-    mapped = record
-    for _ in range(count - 1):
-        mapped = np.kron(mapped, record)
+    mapped = reduce(np.kron, [record] * count)
     places = db.counts((2,) * count)
     channel = mapped @ (places[:, None] == np.arange(count + 1))
     prior = db.independent_prior([[1 - p, p]] * count)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import entr
 
 from jaxpriv import databases as db
 from tests.cases import assert_refused
@@ -59,8 +60,7 @@ def listed(mechanism, uncertain, entropy):
     """The largest log-lift of each record over products of the point masses and a grid of distributions."""
     count = int(math.log2(len(mechanism)))
     grid = np.concatenate([[1e-9], np.linspace(0.0005, 0.9995, 2000), [1 - 1e-9]])
-    left = -(grid * np.log(grid) + (1 - grid) * np.log1p(-grid))
-    allowed = grid[left >= entropy]
+    allowed = grid[entr(grid) + entr(1 - grid) >= entropy]
     ends = [1e-9, 1 - 1e-9]
     best = np.zeros(count)
     for group in itertools.combinations(range(count), uncertain):

@@ -10,6 +10,7 @@ import numpy as np
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
+from tests.cases import distances
 
 from .measures import INF, MEASURES, Reference
 
@@ -214,10 +215,6 @@ def _second(useful: int, released: int) -> np.ndarray:
     return (np.arange(useful)[:, None] % released != np.arange(released)[None, :]).astype(float)
 
 
-def _first(useful: int, released: int) -> np.ndarray:
-    return abs(np.subtract.outer(np.arange(float(useful)), np.arange(float(released))))
-
-
 @functools.cache
 def data_of(form: str, also: str, measure: str, structure: str, level: str, rounded: bool = False) -> Data:
     """The problem in numbers; `rounded`: of a joint whose entries are float32."""
@@ -233,7 +230,7 @@ def data_of(form: str, also: str, measure: str, structure: str, level: str, roun
         given /= given.sum(axis=(1, 2), keepdims=True)
         joint = given[0]
     useful, released = joint.shape[1], max(_OUTPUTS[structure] - pairs, 1)
-    given_tables = np.stack([(ties if level == "least" else _first)(useful, released)])
+    given_tables = np.stack([(ties if level == "least" else distances)(useful, released)])
     if also == "distortions":
         given_tables = np.stack([given_tables[0], _second(useful, released)])
     joints, tables = given, given_tables

@@ -8,6 +8,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.leakage import exact_values
+from tests.cases import drawn_joint
 
 from .cells import AXES, Cell, data_of, refusal
 from .covering import class_of, covering, pairs
@@ -56,7 +57,7 @@ def test_a_tangent_lies_below_its_column_and_touches_it(name):
 def test_two_definitions_of_a_measure_agree(name):
     """The checker's formula and the library's own."""
     rng = np.random.default_rng(1)
-    joint = np.pad(rng.dirichlet(np.ones(12)).reshape(3, 4), ((0, 1), (0, 0)))
+    joint = np.pad(drawn_joint(rng, 3, 4), ((0, 1), (0, 0)))
     mechanism = rng.dirichlet(np.ones(5), 4)
     (value,) = exact_values((MEASURES[name].asked(joint.sum(axis=1)),), joint, mechanism)
     if name == "sampled":  # P(x|s) of a symbol that no sample showed is not known

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from tests.cases import assert_certified
+from tests.cases import assert_certified, distances, drawn_joint
 
 from .measures import MEASURES
 from .optimum import Limit, Question, least
 
 RNG = np.random.default_rng(3)
-COSTS = np.abs(np.subtract.outer(np.arange(4.0), np.arange(3.0)))
-DENSE = RNG.dirichlet(np.ones(12)).reshape(3, 4)
+COSTS = distances(4, 3)
+DENSE = drawn_joint(RNG, 3, 4)
 ZEROS = np.array([[0.2, 0.1, 0.0, 0.1], [0.0, 0.1, 0.3, 0.2]])
 STRUCTURES = {"dense": DENSE, "zeros": ZEROS, "rank-one": np.outer([0.25, 0.75], [0.125, 0.125, 0.25, 0.5])}
 NAMES = ("mutual-information", "maximal-leakage", "min-entropy", "chi-squared", "max-lift", "lift", "ldp", "sibson-2")

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.testing import random_joint
-from tests.cases import assert_refused, drawn_joint, value_of
+from tests.cases import assert_refused, distances, drawn_joint, value_of
 
 PRIOR = np.array([0.5, 0.3, 0.2])
 ROWS = np.array([[0.95, 0.04, 0.01], [0.2, 0.7, 0.1], [0.05, 0.15, 0.8]])
@@ -46,7 +46,7 @@ def test_it_is_the_linear_program_over_events_and_does_not_rise_under_post_proce
 
 def problem(delta, eps, seed=0):
     joint = drawn_joint(seed, 2, 3)
-    table = abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+    table = distances(3)
     return jp.DistortionProblem(joint, table, leakage=lk.LeakageEnvelope(delta), leakage_budget=eps)
 
 

@@ -15,7 +15,7 @@ from jaxpriv import leakage as lk
 from jaxpriv.statistics.audit import leakage_bounds
 from jaxpriv.statistics.confidence import population
 from jaxpriv.testing import random_joint
-from tests.cases import assert_refused, drawn_joint, thorough, value_of
+from tests.cases import assert_refused, distances, drawn_joint, thorough, value_of
 
 JOINT = random_joint(0, 4, 5)
 MECHANISM = np.random.default_rng(1).dirichlet(np.full(6, 0.4), 5)
@@ -104,7 +104,7 @@ def test_an_audit_bounds_it(order):
 
 
 def test_orders_between_the_ends_are_no_objective():
-    table = abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    table = distances(5)
     assert_refused(
         r"leakage: maximal alpha-leakage of order 2 .* MaximalLeakage\(\)",
         jp.solve,
@@ -164,7 +164,7 @@ def test_beta_where_an_output_excludes_a_symbol_and_what_is_refused():
     assert against(2.0, 1.5, np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]])) == pytest.approx(0.0, abs=1e-12)
     for order, beta in ((2.0, 0.5), (2.0, math.nan), (1.0, 2.0)):
         assert_refused("beta", lk.MaximalAlphaLeakage, order, beta)
-    table = abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    table = distances(5)
     assert_refused(
         r"of order inf and beta 2 .* LocalDifferentialPrivacy",
         jp.solve,

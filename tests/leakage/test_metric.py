@@ -8,10 +8,10 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.testing import random_joint
-from tests.cases import assert_refused, value_of
+from tests.cases import assert_refused, distances, value_of
 
 JOINT = random_joint(3, 3, 4)
-TABLE = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+TABLE = distances(4)
 SCALES = np.array([[0.0, 0.4, 0.9], [0.3, 0.0, 0.5], [math.inf, 0.6, 0.0]])
 EACH = np.array([0.2, 0.5, 0.3])
 

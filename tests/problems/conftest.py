@@ -7,6 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.testing import random_joint
+from tests.cases import budget_at
 
 from .measured_cases import DISTORTION
 
@@ -38,8 +39,7 @@ def ask(joint_of):
     def make(seed=0, share=0.4, distortion=DISTORTION, **form):
         joint = joint_of(seed)
         if not form:
-            least, idle = 0.0, (joint.sum(axis=0)[:, None] * DISTORTION).sum(axis=0).min()
-            form = {"budget": least + share * (idle - least)}
+            form = {"budget": budget_at(joint, DISTORTION, share)}
         return jp.DistortionProblem(joint, distortion, **form)
 
     return make

@@ -11,10 +11,11 @@ import numpy as np
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.testing import random_joint
+from tests.cases import distances
 
 INF = math.inf
 N = 4
-DISTORTION = abs(np.subtract.outer(np.arange(float(N)), np.arange(float(N))))
+DISTORTION = distances(N)
 JOINT = 0.5 * np.diag([0.4, 0.3, 0.2, 0.1]) + 0.5 * random_joint(7, N, N)
 BUDGET = 0.35
 

@@ -95,7 +95,7 @@ def check_proof(error, problem):
 @pytest.mark.parametrize("measure", [jp.leakage.MaxLift(), jp.leakage.LocalDifferentialPrivacy()], ids=str)
 def test_a_budget_that_a_constant_meets_up_to_rounding_leaks_nothing(measure):
     """The least limit of full rank jumps there from 0: the order of the sum that a budget is may not decide on it."""
-    joint = np.random.default_rng(1).dirichlet(np.ones(20)).reshape(5, 4)
+    joint = drawn_joint(1, 5, 4)
     budget = (joint.sum(axis=0) @ TABLE).min()
     for near in (budget, np.nextafter(budget, 0.0), np.nextafter(budget, 9.0)):
         solution = jp.solve(stated(joint, budget=near, leakage=measure))

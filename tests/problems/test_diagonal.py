@@ -10,10 +10,10 @@ from jaxpriv.program import program_of
 from jaxpriv.reductions import reduction
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import newton_bytes, pick_solver
-from tests.cases import thorough
+from tests.cases import distances, thorough
 
 N = 6
-TABLE = np.abs(np.subtract.outer(np.arange(float(N)), np.arange(float(N))))
+TABLE = distances(N)
 FORMS = {
     "two budgets": {"budget": [0.6, 0.3]},
     "multiplier": {"multiplier": 0.8},

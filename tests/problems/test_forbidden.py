@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv import leakage
-from tests.cases import assert_refused, drawn_joint, raised, refused
+from tests.cases import assert_refused, distances, drawn_joint, raised, refused
 
 from . import checks
 from .measured_cases import MEASURES
@@ -74,7 +74,7 @@ def test_maximal_leakage_is_that_of_a_linear_program_over_the_allowed_pairs():
 def test_outputs_that_exceed_a_limit_at_the_start_are_brought_within_it(measure, limit):
     """No start on the allowed pairs is independent of S, so that limits on every outcome are exceeded at first."""
     joint = drawn_joint(np.random.default_rng(1), 4, 5)
-    steps = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0))) / 5
+    steps = distances(5) / 5
     allowed = np.where(steps > 0.5, np.inf, steps)
     asked = jp.DistortionProblem(joint, allowed, leakage=getattr(leakage, measure)(), leakage_budget=limit)
     found = jp.solve(asked, "interior-point")

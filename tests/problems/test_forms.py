@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import jaxpriv as jp
-from tests.cases import drawn_joint
+from tests.cases import distances, drawn_joint, spent
 
 from .checks import proved
 
@@ -76,7 +76,7 @@ def test_redundant_constraints_change_nothing(ask, same):
 def test_a_second_constraint_that_binds_costs_leakage(ask):
     problem = ask(1)
     joint, one, hit = problem.joints[0], jp.solve(problem), 1 - np.eye(4)
-    limit = 0.8 * (joint.sum(axis=0)[:, None] * hit * one.mechanism).sum()
+    limit = 0.8 * spent(joint, hit, one.mechanism)
     tables = np.stack([problem.tables()[0], hit])
     both = proved(jp.DistortionProblem(joint, tables, budget=[problem.budget[0], limit]))
     assert both.lower_bound > one.value
@@ -106,7 +106,7 @@ def test_a_query_of_the_private_data_is_rate_distortion(same):
     labels = np.arange(12) % 5
     joint = np.zeros((12, 5))
     joint[np.arange(12), labels] = mass
-    table = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    table = distances(5)
     private = jp.solve(jp.DistortionProblem(joint, table, budget=0.5))
     source = jp.solve(jp.rate_distortion(joint.sum(axis=0), table, budget=0.5))
     same(private, source)

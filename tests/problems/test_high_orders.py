@@ -5,9 +5,9 @@ import pytest
 
 import jaxpriv as jp
 import jaxpriv.leakage as lk
-from tests.cases import drawn_joint
+from tests.cases import distances, drawn_joint
 
-COSTS = np.abs(np.subtract.outer(np.arange(7.0), np.arange(7.0)))
+COSTS = distances(7)
 
 
 def joints(concentration):
@@ -73,7 +73,7 @@ def test_orders_without_digits_are_evaluated_and_refused_as_problems(family, ord
 @pytest.mark.parametrize("order", [0.01, 0.1, 3.0, 1e5, 1e300])
 def test_arimoto_is_sibson_of_the_prior_of_that_order_for_every_prior(order):
     """Without an overflow of sums of low orders (3000 symbols: 3000^{1/a}), or an underflow of sums of high ones."""
-    joint = np.random.default_rng(3).dirichlet(np.ones(3000)).reshape(1000, 3)
+    joint = drawn_joint(3, 1000, 3)
     prior = joint.sum(axis=1)
     problem = jp.DistortionProblem(joint, 1.0 - np.eye(3), budget=0.4, leakage=lk.Arimoto(order))
     found = jp.solve(problem, max_steps=30)

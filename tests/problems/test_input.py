@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from tests.cases import assert_refused, raised
+from tests.cases import assert_refused, distances, raised
 
 from .checks import proved
 
 JOINT = np.array([[0.1, 0.2, 0.05], [0.15, 0.25, 0.25]])
-TABLE = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+TABLE = distances(3)
 
 
 def put(array, index, value):

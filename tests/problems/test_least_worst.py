@@ -171,7 +171,7 @@ def test_a_private_symbol_that_only_a_useful_one_of_next_to_no_mass_shows(name, 
 def test_budgets_that_one_mechanism_alone_meets(measure):
     """An iterate that was not finite was moved onto the budgets, where NumPy's decomposition raised its own error."""
     rng = np.random.default_rng(0)
-    joint, mechanism = rng.dirichlet(np.ones(4)).reshape(2, 2), rng.dirichlet(np.full(2, 0.3), size=2) + 1e-3
+    joint, mechanism = drawn_joint(rng, 2, 2), rng.dirichlet(np.full(2, 0.3), size=2) + 1e-3
     mechanism /= mechanism.sum(axis=1, keepdims=True)
     tables = np.array([[[2.0, 2], [2, 3]], [[2, 0], [2, 2]], [[1, 2], [1, 0]]])
     budgets = (joint.sum(axis=0)[:, None] * mechanism * tables).sum(axis=(1, 2))

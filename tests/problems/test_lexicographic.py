@@ -17,9 +17,9 @@ from jaxpriv.leakage import (
     MutualInformation,
     Sibson,
 )
-from tests.cases import assert_refused, drawn_joint
+from tests.cases import assert_refused, distances, drawn_joint
 
-COSTS = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+COSTS = distances(3)
 JOINT = drawn_joint(0, 2, 3)
 MEASURES = [MutualInformation(), MaximalLeakage(), MaxLift(), Sibson(2.0), LocalDifferentialPrivacy()]
 

@@ -6,10 +6,10 @@ import pytest
 
 import jaxpriv as jp
 import jaxpriv.leakage as lk
-from tests.cases import drawn_joint
+from tests.cases import distances, drawn_joint
 
 JOINT = drawn_joint(3, 4, 9)
-COSTS = np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0)))
+COSTS = distances(9)
 # Also two joints and two budgets.
 TWO = np.stack([JOINT, drawn_joint(4, 4, 9)])
 MEASURES = [

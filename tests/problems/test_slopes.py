@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from tests.cases import assert_refused, drawn_joint, further, thorough
+from tests.cases import assert_refused, budget_at, drawn_joint, further, thorough
 
 from .measured_cases import MEASURES as BUILT_IN, problem_of
 
@@ -140,9 +140,7 @@ def test_the_optimal_mechanism_moves_as_differences_say(name, tolerance):
     """Along a direction in which the joint and the budget move; |X| < |S|, so that the optimum is unique."""
     rng = np.random.default_rng(0)
     joint, table = drawn_joint(rng, 4, 3), rng.random((3, 4))
-    weighted = joint.sum(axis=0)[:, None] * table
-    least, idle = weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
-    budget = least + 0.4 * (idle - least)
+    budget = budget_at(joint, table, 0.4)
     change = rng.normal(size=joint.shape)
     change = 0.05 * joint.min() * (change - change.mean())
 

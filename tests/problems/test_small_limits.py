@@ -15,7 +15,7 @@ from jaxpriv.leakage import (
     TotalVariation,
 )
 from jaxpriv.testing import random_joint
-from tests.cases import drawn_joint, value_of
+from tests.cases import distances, drawn_joint, value_of
 
 from .checks import proved
 from .measured_cases import AVERAGE
@@ -23,7 +23,7 @@ from .measured_cases import AVERAGE
 # More useful symbols than private ones: something can be told without leaking, and the price of a limit is infinite
 # at zero. Another measure of one kind, another number, is the same compiled program.
 SHAPE = (4, 6)
-DISTORTION = abs(np.subtract.outer(np.arange(6.0), np.arange(6.0))) / 5
+DISTORTION = distances(6) / 5
 NAMES = ("chi-squared", "gain-brier", "sibson-2", "arimoto-3", "sibson-0.5")
 
 

@@ -19,7 +19,7 @@ from jaxpriv.program.lower import measured_program
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import pick_solver
 from jaxpriv.testing import random_mechanisms
-from tests.cases import drawn_joint, further
+from tests.cases import distances, drawn_joint, further
 
 from .measured_cases import DISTORTION, JOINT, MEASURES
 
@@ -195,7 +195,7 @@ def test_values_and_slopes_of_a_batch_are_those_of_the_host(which):
 
 def test_the_least_worst_outcome_within_two_budgets_is_that_of_the_host():
     """With two budgets a mechanism that meets both is searched for first; NaN where none exists."""
-    steps = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+    steps = distances(4)
 
     def stated(budgets):
         return jp.DistortionProblem(SMALL, (TABLE, steps), budget=budgets, leakage=lk.MaxLift())

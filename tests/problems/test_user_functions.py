@@ -13,7 +13,7 @@ from jaxpriv.leakage.custom_loss import Announced, Loss
 from jaxpriv.leakage.user_divergence import UserCurve
 from jaxpriv.program import program_of
 from jaxpriv.testing import random_joint
-from tests.cases import assert_refused, thorough, value_of
+from tests.cases import assert_refused, drawn_joint, thorough, value_of
 
 from .checks import assert_nothing_is_better
 from .measured_cases import BUDGET, INF, JOINT, MEASURES, OWN, TWINS, N, log_loss, problem_of
@@ -141,7 +141,7 @@ def test_an_f_that_is_finite_on_an_interval_alone():
     assert np.isfinite(found).all()
     ratios = np.linspace(0.5, 1.5, 21)[:, None]
     assert (found * ratios - cut <= (ratios - 1) ** 2 + 1e-12).all()
-    joint = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
+    joint = drawn_joint(0, 3, 4)
     asked = jp.DistortionProblem(joint, 1 - np.eye(4), leakage_budget=0.02, leakage=lk.FInformation(own))
     # In NumPy, as under a time limit: compiled steps warn of nothing.
     solved = jp.solve(asked, time_limit=60, max_steps=40)

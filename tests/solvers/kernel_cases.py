@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 import jaxpriv as jp
 from jaxpriv import InteriorPoint, leakage as lk
 from jaxpriv.testing import random_joint
-from tests.cases import assert_one_optimum, assert_proved
+from tests.cases import assert_one_optimum, assert_proved, spent
 
 each = pytest.mark.usefixtures("instructions")
 
@@ -59,7 +59,7 @@ def problem_of(name, seed, sizes, budgets=1, joint=None, forbidden=0.0):
         return jp.DistortionProblem(joint, tables[0], leakage=MEASURES[name], multiplier=0.3)
     cheapest = tables[0] == tables[0].min(axis=1, keepdims=True)
     inside = 0.8 * cheapest + 0.2 * rng.dirichlet(np.ones(outputs), size=inputs)
-    limits = [float((joint.sum(axis=0)[:, None] * table * inside).sum()) * 1.02 for table in tables]
+    limits = [1.02 * spent(joint, table, inside) for table in tables]
     tables[0][(rng.uniform(size=(inputs, outputs)) < forbidden) & ~cheapest] = np.inf
     return jp.DistortionProblem(joint, tables, leakage=MEASURES[name], budget=limits)
 

@@ -59,7 +59,7 @@ def bumps():
     return joint / joint.sum()
 
 
-JOINTS = {"bumps": bumps(), "random": np.random.default_rng(0).dirichlet(np.ones(64)).reshape(4, 16)}
+JOINTS = {"bumps": bumps(), "random": drawn_joint(0, 4, 16)}
 # Passes: about 1.15 times those that were counted, for bumps and for the random joint.
 PASSES = {
     "maximal leakage": (lk.MaximalLeakage(), None, {"bumps": 510, "random": 700}),

@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 import jaxpriv as jp
 from jaxpriv import PrimalDualHybridGradient, leakage as lk
 from jaxpriv.program import program_of
-from tests.cases import assert_one_optimum, assert_proved, drawn_joint, further, refused, thorough
+from tests.cases import assert_one_optimum, assert_proved, distances, drawn_joint, further, refused, thorough
 
 JOINT = drawn_joint(0, 3, 5)
-COSTS = abs(np.arange(5.0)[:, None] - np.arange(5.0))
+COSTS = distances(5)
 # Tests of one problem run one program: with a start, and watched, for a run of few steps has one of its own else.
 WATCHED = {"start": np.full((5, 5), 0.2), "progress": [].append}
 

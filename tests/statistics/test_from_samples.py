@@ -10,11 +10,11 @@ from scipy.spatial import HalfspaceIntersection
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.leakage import from_samples
-from tests.cases import refused, value_of
+from tests.cases import distances, refused, value_of
 
 COUNTS = np.array([500, 250, 150, 100])
 TABLE = np.array([[300, 100, 60, 40], [50, 150, 200, 100]])
-COST = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+COST = distances(4)
 ROWS = np.random.default_rng(0).dirichlet(np.ones(5), 4)
 
 

@@ -181,20 +181,21 @@ def test_the_same_bits_every_time():
     assert len({digest() for _ in range(5)}) == 1
 
 
-SCRIPT = """
+WITH_ONE_THREAD = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 from tests.streaming.test_gibbs_kernel import digest
 from jaxpriv._runtime.compilation import own_settings
 with own_settings():
     print(digest())
 """
-ONE_THREAD = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
 
 
 @pytest.mark.skipif(
     not hasattr(os, "sched_setaffinity"), reason="the number of threads is set by the affinity on Linux"
 )
 def test_the_same_bits_with_one_thread():
-    assert run_python("-c", ONE_THREAD + SCRIPT) == run_python("-c", SCRIPT)
+    assert run_python("-c", WITH_ONE_THREAD).strip() == digest()
 
 
 def test_a_batch_is_one_block_after_another():

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from jaxpriv._runtime.clock import Clock
-from jaxpriv._runtime.numerics import divergence, entropy
+from jaxpriv._runtime.divergences import divergence, entropy
 from jaxpriv.column_generation import MasterSolution, Objective, Pool, cleaned
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.errors import InputError

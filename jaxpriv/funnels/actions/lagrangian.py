@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from jaxpriv._runtime.numerics import divergence, entropy
+from jaxpriv._runtime.divergences import divergence, entropy
 from jaxpriv.funnels.bounds import proved_line
 from jaxpriv.funnels.gains import SLOPE, Gains, Worth, largest_worth
 from jaxpriv.funnels.solution import FunnelGoal, PosteriorMeasure

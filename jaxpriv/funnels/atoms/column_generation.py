@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from jaxpriv._runtime.clock import Clock
-from jaxpriv._runtime.numerics import entropy, information_interval
+from jaxpriv._runtime.divergences import entropy, information_interval
 from jaxpriv.column_generation import Objective, Pool, best_plan
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.first_atoms import descended_atoms

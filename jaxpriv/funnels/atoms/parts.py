@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxpriv._runtime.numerics import divergence
+from jaxpriv._runtime.divergences import divergence
 from jaxpriv.column_generation import Pool, cleaned
 from jaxpriv.funnels.pricing import AbstractPricer, Component
 from jaxpriv.funnels.pricing.local import LocalPricer

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._runtime.clock import ENDLESS, Clock
-from jaxpriv._runtime.numerics import divergence
+from jaxpriv._runtime.divergences import divergence
 from jaxpriv.column_generation import MOST, MasterSolution, Pool, cleaned
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.funnels.atoms.fibres import AT_ONCE, Vertices, disclosing, vertices_of

@@ -87,9 +87,7 @@ def geometric_count(records: int, eps: float) -> np.ndarray:
     result 0. Laplace noise of scale 1/eps has the same ratio for neighbouring counts at every result.
     """
     records = index(records, "records", low=1)
-    eps = privacy_parameter(eps)
-    need_memory(24.0 * (records + 1) ** 2, "a channel of counts", "use fewer records")
-    return geometric(records + 1, eps)
+    return geometric(records + 1, privacy_parameter(eps))
 
 
 # Corollary 2 of Calmon and Fawaz 2012: the worst outcome for X = f(S), without the alphabet of S.

@@ -232,6 +232,18 @@ class LeastPrior:
         return Multipliers(0.0, 1.0 / max(inverse, _FLATTEST)), prior
 
 
+# A bound b this close to ln N, relatively, is the rounded value of ln N: the uniform prior only.
+_UNIFORM = 4 * float(np.finfo(float).eps)
+
+
+def entropy_bound(entropy: float, total: int) -> float:
+    """The checked b of priors over so many sequences."""
+    bound = float(scalar(entropy, "entropy", low=0.0))
+    if bound > math.log(total) * (1.0 + _UNIFORM):
+        raise InputError(f"entropy is above ln {total}, the largest of a prior over {total} sequences")
+    return bound
+
+
 def with_entropy(prior: np.ndarray, least: float) -> np.ndarray:
     """`prior`, mixed with as much of the uniform one as an entropy of `least` needs."""
     uniform = np.full(len(prior), 1.0 / len(prior))
@@ -267,8 +279,6 @@ def _search(too_small: Callable[[float], bool], start: float = 1.0, largest: flo
     return below, above
 
 
-# A bound b this close to ln N, relatively, is the rounded value of ln N: the uniform prior only.
-_UNIFORM = 4 * float(np.finfo(float).eps)
 # Of a symbol that the adversary may rule out: ln 1e12 is shown where the supremum is infinite.
 _RULED_OUT = 1e-12
 # Posteriors below this are covered by a bound and not searched.
@@ -331,11 +341,9 @@ def entropy_bounded_privacy(
     sizes = universe_sizes(sizes)
     array = over_universe(mechanism, sizes)
     total = array.shape[0]
-    bound = float(scalar(entropy, "entropy", low=0.0))
+    bound = entropy_bound(entropy, total)
     tol = float(scalar(tol, "tol", low=0.0, open_low=True))
     max_steps = index(max_steps, "max_steps", low=1)
-    if bound > math.log(total) * (1.0 + _UNIFORM):
-        raise InputError(f"entropy is above ln {total}, the largest of a prior over {total} sequences")
     chosen = record_group(range(len(sizes)) if records is None else records, len(sizes))
     best = _Best(total, chosen[0])
     cases = list({case.key: case for case in _cases(array, sizes, chosen, bound)}.values())

@@ -34,7 +34,7 @@ from scipy.special import expit
 
 from jaxpriv._runtime.validation import host_only, index, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.models.databases.entropy_bounded import LeastPrior, entropy_bounded_privacy, with_entropy
+from jaxpriv.models.databases.entropy_bounded import LeastPrior, entropy_bound, entropy_bounded_privacy, with_entropy
 from jaxpriv.models.databases.universe import prior_over, record_limits, universe_sizes
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -115,9 +115,7 @@ def entropy_bounded_mechanism(
     if costs.shape[0] != total:
         raise InputError(f"distortion has {costs.shape[0]} rows, but the sizes have {total} sequences (axis x)")
     weights = np.full(total, 1.0 / total) if prior is None else prior_over(prior, sizes)
-    bound = float(scalar(entropy, "entropy", low=0.0))
-    if bound > math.log(total) * (1.0 + 4 * _EPS):
-        raise InputError(f"entropy is above ln {total}, the largest of a prior over {total} sequences")
+    bound = entropy_bound(entropy, total)
     tol = float(scalar(tol, "tol", low=0.0, open_low=True))
     max_rounds = index(max_rounds, "max_rounds", low=1)
     if (leakage is None) == (budget is None):

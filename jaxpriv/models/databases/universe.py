@@ -38,12 +38,11 @@ def privacy_parameter(eps: object) -> float:
 def record_limits(leakage: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
     """Limits > 0 on the leakage of each record, (n,), from one number or one for each record."""
     given = real_array(leakage, "leakage", ndim=(0, 1))
-    several = given.ndim > 0
-    given = given if several else [leakage] * len(sizes)
+    if given.ndim == 0:
+        return np.full(len(sizes), scalar(leakage, "leakage", low=0.0, open_low=True))
     if len(given) != len(sizes):
         raise InputError(f"leakage has {len(given)} entries, but sizes describes {len(sizes)} records")
-    names = [f"leakage[{i}]" if several else "leakage" for i in range(len(sizes))]
-    return np.array([scalar(*each, low=0.0, open_low=True) for each in zip(given, names, strict=True)])
+    return np.array([scalar(limit, f"leakage[{i}]", low=0.0, open_low=True) for i, limit in enumerate(given)])
 
 
 # Where a table over all sequences does not fit.
@@ -110,10 +109,10 @@ def distribution(value: ArrayLike, name: str) -> np.ndarray:
 
 def prior_over(prior: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
     """The checked prior (N,) over the sequences of `sizes`."""
-    given = real_array(prior, "prior", ndim=1)
-    if given.size != math.prod(sizes):
-        raise InputError(f"prior has {given.size} entries, but sizes {sizes} make {math.prod(sizes)} sequences")
-    return distribution(given, "prior")
+    checked = distribution(prior, "prior")
+    if checked.size != math.prod(sizes):
+        raise InputError(f"prior has {checked.size} entries, but sizes {sizes} make {math.prod(sizes)} sequences")
+    return checked
 
 
 @host_only
