@@ -45,18 +45,19 @@ from jaxpriv._runtime.module.shown import nearest, numbers, tally, width
 from jaxpriv._runtime.types import Arr, ArrayInput, BoolLike, Result, ScalarLike
 from jaxpriv._runtime.validation import finite, is_traced, nonnegative, real_array, scalar, sum_tolerance, whole
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.program.candidate import Goal
+from jaxpriv.program.candidate import ROUNDING, Goal
 from jaxpriv.program.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE, Status, status_of
 from jaxpriv.solvers._base import meet_budgets, normalised
-from jaxpriv.verifier.claims import lower
+from jaxpriv.verifier.logarithms import lower
 
 __all__ = ["Minimum", "minimise"]
 __dir__ = names_of(__name__)
 
 # Choices that change the number of steps only. A step that passes divides the gain by the first, one that fails
-# multiplies it by the second (over ten problems these needed the fewest steps); so many failures in a row mean that
-# rounding decides. No gain is below this share of the first one.
-_DOWN, _UP, _MOST_REFUSED, _LEAST_GAIN = 1.05, 1.5, 60, 1e-6
+# multiplies it by the second (over ten problems these needed the fewest steps). Where so many fail before any passes,
+# the first gain had nothing to do with f, as where its slope vanishes at the start, and the factor is the third one.
+# After the most failures in a row rounding decides. No gain is below this share of the first one.
+_DOWN, _UP, _FAILURES, _FAR_UP, _MOST_REFUSED, _LEAST_GAIN = 1.05, 1.5, 12, 10.0, 60, 1e-6
 # The share of the gap at which the method starts anew (between .03 and .3 the steps differ by a third).
 _SHARE = 0.1
 # The share of the uniform distribution in the start: a probability of zero would never grow. No logarithm falls below
@@ -68,6 +69,9 @@ _EVALUATIONS = 12
 # Units of rounding: what a constraint may be exceeded by, relative to its size (twice what `meet_budgets` asks for);
 # what sums in a bound may be off by; and what an update of an average adds to that.
 _EXCESS, _ROUNDINGS, _AVERAGED = 128.0, 16.0, 3.0
+# What f lies below a tangent by is no rounding if it is above the goal, and above so many roots of the unit of rounding
+# times the largest sums so far: in float32 this is four times what products of three digits lose.
+_BELOW = 8.0
 # Steps from one report of progress to the next.
 _PORTION = 100
 # The largest linear system that is solved for the derivative of x: a matrix of 32 MB in float64.
@@ -134,10 +138,12 @@ def minimise(
 
         min f(x, *args)   subject to   x >= 0,  x.sum(-1) = 1,  <a_k, x> <= b_k  for k = 1 ... K.
 
-    f must be differentiable by JAX and CONVEX in x. The bound is valid for convex f only, and nothing here can find out
-    whether f is convex: for another f the result is a point where the method came to rest, and `lower_bound`, `gap` and
-    `status` mean nothing. f may have infinite slopes at probabilities of zero (entropies): it is evaluated at positive
-    ones, of at least 1e-30.
+    f must be differentiable by JAX and CONVEX in x. The bound is valid for convex f only. Of both points of every step
+    it is tested whether f is above its tangent at the other one: where it is below, by more than the tolerance and by
+    more than rounding, f is not convex or its gradient is wrong. That is an error outside of `jit`; inside of it the
+    status is `not_certified` and `lower_bound` is -inf. What is not convex elsewhere stays unseen: the result is then a
+    point where the method came to rest, and `lower_bound`, `gap` and `status` mean nothing. f may have infinite slopes
+    at probabilities of zero (entropies): it is evaluated at positive ones, of at least 1e-30.
 
     A step costs two gradients of f. Problems whose optimum is sharp take some tens to hundreds of steps to the default
     tolerance; flat ones, such as weights of components that hardly differ, thousands (the gap falls like 1/steps^2).
@@ -148,9 +154,9 @@ def minimise(
     optimum. Those of `x` and `prices` solve the linearised optimality conditions (implicit function theorem): one
     linear system with an unknown for every probability, every row and every constraint, made of as many products with
     the Hessian of f. They exist where the optimum is unique and no probability vanishes together with its reduced
-    slope, and no price together with its slack; use a tolerance of 1e-9 rather than 1e-6. Derivatives of x are NaN
-    where the system has more than 2,000 unknowns: solving it would take longer than the minimisation. `init` has no
-    influence on the optimum: its derivative is zero.
+    slope, and no price together with its slack; use a tolerance of 1e-9 rather than 1e-6. They are NaN where the system
+    is singular to rounding, and where it has more than 2,000 unknowns: solving it would take longer than the
+    minimisation. `init` has no influence on the optimum: its derivative is zero.
 
     Args:
         f: a function of x and `args` that returns one real number.
@@ -166,13 +172,14 @@ def minimise(
             `jaxpriv.History`.
 
     Returns:
-        A `Minimum`. Its status is `not_certified` where the gap is above the tolerance. The bound allows for the
+        A `Minimum`. Its status is `not_certified` where the gap is above the tolerance, or negative by more than
+        rounding (high prices make that of a constraint which is met to rounding). The bound allows for the
         rounding of its own sums, and not for that of f (on accelerators products of float32 matrices are rounded to
         three digits, unless `jax.default_matmul_precision` says otherwise).
 
     Raises:
         InputError: an argument is wrong, by name and position (`init[0, 2] is negative`); outside of `jit`, f or its
-            gradient is not finite near `init`.
+            gradient is not finite near `init`, or a tangent of f is above f.
         InfeasibleError: outside of `jit`, no x meets the constraints; `proof` holds prices that show it.
     """
     clock = clock_of(None, progress)
@@ -379,6 +386,8 @@ def _refuse(state: "_Descent", b: Arr) -> None:
         proof = {"multipliers": prices, "allowed": float(prices @ np.asarray(b)), "bound": float(state.excess)}
         proof["bound"] += proof["allowed"]
         raise InfeasibleError(f"no x meets the constraints: {names} cannot hold", proof)
+    if state.below:
+        raise InputError("f is not convex, or its gradient is wrong: it is below one of its tangents")
     if state.value == np.inf and state.bound == -np.inf:
         raise InputError("f or its gradient is not finite near init")
 
@@ -409,6 +418,8 @@ class _Descent:
     prices: Arr  # (K,): of the bound; where nothing is feasible, of the proof of that
     excess: Arr  # what constraints that contradict each other are exceeded by at least, at these prices
     infeasible: Arr
+    size: Arr  # the largest sums of a tangent so far
+    below: Arr  # whether a tangent was above f
 
     @property
     def gap(self) -> Arr:
@@ -423,7 +434,7 @@ def _begun(problem: _Convex, init: Arr) -> _Descent:
     slope = jax.grad(_constant(problem.closed(x)).value)(x)
     # At this gain the first step changes no ratio of two probabilities by more than the factor e.
     spread = jnp.where(mask, slope, -jnp.inf).max(1) - jnp.where(mask, slope, jnp.inf).min(1)
-    gain = jnp.maximum(spread.max(), 1e-30)
+    gain = jnp.where((spread.max() > 0.0) & jnp.isfinite(spread.max()), spread.max(), 1.0)
     free = jnp.zeros_like(problem.b)
     excess, prices = problem.out_of_reach()
     infeasible = excess > 0.0
@@ -431,7 +442,7 @@ def _begun(problem: _Convex, init: Arr) -> _Descent:
         logs=jnp.where(mask, jnp.log(jnp.where(mask, x, 1.0)), -jnp.inf),
         x=x,
         control=zero + jnp.inf,
-        gain=jnp.where(jnp.isfinite(gain), gain, 1.0),
+        gain=gain,
         least_gain=_LEAST_GAIN * gain,
         cut=_Cut(zero, 0.0 * x, free, zero, 0.0 * x),
         weight=zero,
@@ -446,11 +457,13 @@ def _begun(problem: _Convex, init: Arr) -> _Descent:
         prices=jnp.where(infeasible, prices, free),
         excess=excess,
         infeasible=infeasible,
+        size=zero,
+        below=jnp.array(False),
     )
 
 
 def _goes_on(goal: Goal, state: _Descent) -> Arr:
-    return ~goal.met(state) & ~state.infeasible & (state.refused < _MOST_REFUSED)
+    return ~goal.met(state) & ~state.infeasible & ~state.below & (state.refused < _MOST_REFUSED)
 
 
 @eqx.filter_jit
@@ -458,11 +471,11 @@ def _advanced(problem: _Convex, goal: Goal, state: _Descent, until: Arr) -> _Des
     """The state after `until` steps in all, or at the goal."""
     problem = _constant(problem.closed(state.x))
     return lax.while_loop(
-        lambda state: _goes_on(goal, state) & (state.steps < until), lambda state: _step(problem, state), state
+        lambda state: _goes_on(goal, state) & (state.steps < until), lambda state: _step(problem, goal, state), state
     )
 
 
-def _step(problem: _Convex, state: _Descent) -> _Descent:
+def _step(problem: _Convex, goal: Goal, state: _Descent) -> _Descent:
     """One attempt at a step. An attempt that fails leaves the point as it is, so that no loop stands within a loop."""
     mask, eps = problem.rows.mask, jnp.finfo(state.x.dtype).eps
     at = jax.value_and_grad(problem.value)
@@ -473,10 +486,13 @@ def _step(problem: _Convex, state: _Descent) -> _Descent:
 
     # The mirror step.
     length = 1.0 / (theta * gain)
-    base, multipliers = state.logs - length * slope_y, state.multipliers
+    reduced = slope_y - jnp.where(mask, slope_y, jnp.inf).min(1, keepdims=True)  # a long step keeps the digits of logs
+    base, multipliers = state.logs - length * reduced, state.multipliers
     if len(problem.b):
-        tilt = jnp.broadcast_to(length, (len(y), 1))
-        base, _, multipliers = meet_budgets(problem.a, problem.b, base, tilt, multipliers, _EVALUATIONS)
+        # In units of the step the dual has the same size whatever the gain is.
+        unit = jnp.ones_like(y[:, :1])
+        base, _, tilted = meet_budgets(problem.a, problem.b, base, unit, length * multipliers, _EVALUATIONS)
+        multipliers = tilted / length
     else:
         base = normalised(base)[0]
     logs = jnp.where(mask, jnp.maximum(base, _LEAST_LOG), -jnp.inf)
@@ -490,6 +506,7 @@ def _step(problem: _Convex, state: _Descent) -> _Descent:
     step = x - y
     turn = ((slope - slope_y) * step).sum()
     rise = value - value_y - (slope_y * step).sum()
+    lowest = jnp.minimum(rise, turn - rise)  # of f above its tangents at y and at x
     rounding = _ROUNDINGS * eps * (abs(value) + abs(value_y) + abs(slope_y * step).sum())
     rise = jnp.where(abs(rise) > rounding, jnp.minimum(rise, turn), 0.5 * turn)
     back = jnp.where(mask, state.logs - logs, 0.0)
@@ -501,10 +518,13 @@ def _step(problem: _Convex, state: _Descent) -> _Descent:
     # Bounds, and proofs that nothing is feasible: of the zero function the least value within the constraints is zero.
     weight = state.weight + length
     share = length / weight
-    tangent = _Cut.tangent(value_y, slope_y, y, multipliers)
+    tangent, last = _Cut.tangent(value_y, slope_y, y, multipliers), _Cut.tangent(value, slope, x, multipliers)
+    sizes = jnp.stack([state.size, tangent.constant_size, last.constant_size])
+    size = jnp.where(sound, sizes.max(), state.size)
+    allowed = jnp.maximum(jnp.maximum(goal.tol, goal.rtol * abs(value)), _BELOW * jnp.sqrt(eps) * size)
     cut = jax.tree.map(lambda old, new: jnp.where(share < 1.0, old + share * (new - old), new), state.cut, tangent)
     roundings = (1.0 - share) * state.roundings + _AVERAGED
-    state = _bounded(problem, state, _Cut.tangent(value, slope, x, multipliers), _ROUNDINGS)
+    state = _bounded(problem, state, last, _ROUNDINGS)
     state = _bounded(problem, state, cut, _ROUNDINGS + roundings)
     nothing = _Cut(*jax.tree.map(jnp.zeros_like, state.cut))._replace(prices=multipliers)
     excess = problem.bound(nothing, _ROUNDINGS)
@@ -524,9 +544,11 @@ def _step(problem: _Convex, state: _Descent) -> _Descent:
         "roundings": roundings,
     }
     chosen = jax.tree.map(lambda new, old: jnp.where(passed, new, old), moved, before)
+    first_gain_is_far_off = (state.refused >= _FAILURES) & (state.roundings == 0.0)  # no step has passed
+    higher = jnp.where(first_gain_is_far_off, _FAR_UP, _UP) * gain
     return _Descent(
         **chosen,
-        gain=jnp.where(passed, jnp.maximum(gain / _DOWN, state.least_gain), _UP * gain),
+        gain=jnp.where(passed, jnp.maximum(gain / _DOWN, state.least_gain), higher),
         least_gain=state.least_gain,
         restart_gap=jnp.where(passed & again, gap, state.restart_gap),
         multipliers=jnp.where(jnp.isfinite(multipliers), multipliers, 0.0),
@@ -538,6 +560,8 @@ def _step(problem: _Convex, state: _Descent) -> _Descent:
         prices=jnp.where(infeasible, multipliers, state.prices),
         excess=excess,
         infeasible=infeasible,
+        size=size,
+        below=state.below | (sound & (lowest < -allowed)),
     )
 
 
@@ -558,9 +582,9 @@ def _bounded(problem: _Convex, state: _Descent, cut: _Cut, roundings: ScalarLike
 @eqx.filter_jit
 def _minimum(problem: _Convex, goal: Goal, state: _Descent) -> Minimum:
     """The result, which moves with the problem as the optimum does."""
-    optimum = _Optimum(state.point, state.value, state.bound, state.prices)
+    optimum = _Optimum(state.point, state.value, jnp.where(state.below, -jnp.inf, state.bound), state.prices)
     optimum = _optimum(problem.closed(state.x), optimum)
-    certified = goal.met(state)
+    certified = goal.met(state) & ~state.below & (state.gap >= -ROUNDING[state.x.dtype] * (1.0 + abs(state.value)))
     code = jnp.where(certified, np.int32(Status.OPTIMAL), np.int32(Status.NOT_CERTIFIED))
     return Minimum(
         x=problem.rows.unpacked(optimum.x),
@@ -626,4 +650,10 @@ def _optimum_jvp(primals: PyTree, tangents: PyTree) -> tuple[_Optimum, _Optimum]
 def _dense_solve(system: Callable[[Arr], Arr], right: Arr) -> Arr:
     if len(right) > _LARGEST_SYSTEM:
         return jnp.where((right != 0.0).any(), jnp.nan, jnp.zeros_like(right))  # nothing moves where nothing acts
-    return jnp.linalg.solve(jax.vmap(system, out_axes=1)(jnp.eye(len(right), dtype=right.dtype)), right)
+    matrix = jax.vmap(system, out_axes=1)(jnp.eye(len(right), dtype=right.dtype))
+    size = abs(matrix).max(1, keepdims=True)
+    scale = jnp.where(size > 0.0, size, 1.0)
+    matrix, probe = matrix / scale, jnp.cos(jnp.arange(len(right), dtype=right.dtype))
+    moved, again = jnp.linalg.solve(matrix, jnp.stack([right / scale[:, 0], matrix @ probe], axis=1)).T
+    # Where half of the digits of a known solution are lost, those of the derivative are rounding.
+    return jnp.where((abs(again - probe) <= jnp.sqrt(jnp.finfo(probe.dtype).eps)).all(), moved, jnp.nan)

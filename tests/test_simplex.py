@@ -154,6 +154,38 @@ def test_a_constraint_that_cannot_hold_by_itself_is_refused_at_once(cost):
     assert error.value.proof["bound"] > error.value.proof["allowed"]
 
 
+@pytest.mark.parametrize(
+    ("scale", "limit", "optimum"), [(1.0, 0.2, 0.36), (1e-40, 0.0, 0.5e-40), (1e40, 0.2, 0.36e40), (0.0, 0.2, 0.0)]
+)
+def test_a_start_where_the_slope_says_nothing_of_the_size_of_f(scale, limit, optimum):
+    """No point within the limit was found where all slopes at the start were equal: sixty steps were too long."""
+    a = jnp.array([[1.0, 0.0, 0.0]])
+    found = minimise(lambda x: scale * (x @ x), jnp.full(3, 1 / 3), constraints=(a, [limit]), rtol=1e-6)
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(optimum, rel=2e-6, abs=0.0)
+
+
+@jax.custom_jvp
+def wrongly_derived(x):
+    return squares(x)
+
+
+wrongly_derived.defjvps(lambda move, _, x: -((x - TARGET) * move).sum())
+
+
+@pytest.mark.parametrize(
+    "f",
+    [lambda x: -x @ x, lambda x: jnp.cos(9.0 * x[0]) + x[1] ** 2, wrongly_derived, lambda x: 1e-3 * wrongly_derived(x)],
+)
+def test_a_tangent_above_f_is_said(f):
+    """The value was below the lower bound, and called optimal."""
+    init = jnp.array([0.1, 0.3, 0.2, 0.4])
+    with refused("f is not convex, or its gradient is wrong"):
+        minimise(f, init)
+    found = jax.jit(lambda init: minimise(f, init))(init)
+    assert (found.status, found.lower_bound) == ("not_certified", -np.inf)
+
+
 @pytest.mark.parametrize("costs", [[0.0, 1.0, 30.0, 200.0], [0.0, 0.0, 0.0, 0.0]])
 def test_slopes_that_are_infinite_at_zero_and_a_start_with_zeros(costs):
     costs = jnp.array(costs)
@@ -259,6 +291,18 @@ def test_the_derivative_of_a_large_optimum_is_nan_and_that_of_its_value_is_not()
     found = at(1.0).x
     assert slope == pytest.approx(float(((target - found) * target).sum()), rel=1e-6)
     assert np.isnan(jax.grad(lambda scale: at(scale).x[0, 0])(1.0))
+
+
+def test_derivatives_of_an_optimum_that_is_not_unique_are_nan():
+    """Rounding of a singular matrix was returned: 1e15 and more."""
+    same = MATRIX.at[:, 1].set(MATRIX[:, 0])
+
+    def at(data):
+        return minimise(lambda x: squares(same @ x, data), jnp.full(8, 0.125), tol=1e-12)
+
+    assert np.isnan(jax.jacfwd(lambda data: at(data).x)(DATA[0])).all()
+    assert np.isnan(jax.grad(lambda data: at(data).x[0])(DATA[0])).all()
+    assert_allclose(jax.grad(lambda data: at(data).value)(DATA[0]), DATA[0] - same @ at(DATA[0]).x, atol=1e-5)
 
 
 # ------------------------------------------------------------------------------------------------ float32, arguments

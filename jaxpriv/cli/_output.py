@@ -15,13 +15,10 @@ import jaxpriv as jp
 from jaxpriv._runtime.files import need_writable, same_file, write_together
 from jaxpriv._runtime.module.shown import aligned as aligned
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.verifier.__main__ import emit as emit
-from jaxpriv.verifier.claims import (
-    lower as lower,
-    measure_label as measure_label,
-    percent as percent,
-    upper as upper,
-)
+from jaxpriv.verifier.__main__ import check_replaced, emit as emit
+from jaxpriv.verifier.claims import measure_label as measure_label
+from jaxpriv.verifier.logarithms import lower as lower, percent as percent, upper as upper
+from jaxpriv.verifier.records import CODEBOOK
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,8 +86,8 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> No
     """Refuse, before any work, inputs that are not there, and outputs that could not be written or would destroy one.
 
     Keys are the names of the options and arguments. An output that exists is replaced; an output
-    that is an input (by any name or link), or the same file as another output, is refused. JSON replaces JSON alone:
-    a design or a table whose name is typed in its place would be lost.
+    that is an input (by any name or link), or the same file as another output, is refused. JSON replaces results
+    in JSON alone.
     """
     for path in inputs.values():
         if not path.exists():
@@ -105,10 +102,8 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> No
         seen[name] = path
         if path.exists() and not path.is_file():
             raise InputError(f"{name}: {path} exists and is not a regular file; name another one")
-        if name in ("--json", "--codebook-out") and path.exists():
-            with path.open("rb") as file:
-                if file.read(1) not in (b"", b"{"):
-                    raise InputError(f"{name}: {path} exists and holds no JSON object; name another one")
+        if name in ("--json", "--codebook-out"):
+            check_replaced(name, path, None if name == "--json" else CODEBOOK)
         need_writable(path, name)
 
 

@@ -274,6 +274,10 @@ def _with_sums(logits: Arr) -> tuple[Arr, Arr, Arr]:
     return sums, logits - sums, e / total
 
 
+# The least curvature of a dual in a price: float32 holds a slope divided by it. A choice.
+_FLAT = 1e-30
+
+
 class _Dual(NamedTuple):
     """The dual of a mirror step at prices of the budgets, divided by the step, and the moves to the next ones."""
 
@@ -298,7 +302,7 @@ def _slope(constraints: Arr, budgets: Arr, tilt: Arr, mechanism: Arr, prices: Ar
     centred = constraints - used[:, :, None]
     curvature = xp.einsum("rxy,qxy->rq", centred * (tilt * mechanism)[None], centred)
     # The absolute part keeps a matrix of zeros (a mechanism without choice) regular; moves are cut anyway.
-    ridge = 1e-12 + relative * xp.diagonal(curvature).max()
+    ridge = _FLAT + relative * xp.diagonal(curvature).max()
     free = (prices > 0) | (over > 0)
     return over, curvature, newton_move(curvature, over, free, ridge), free
 
@@ -379,7 +383,7 @@ def meet_budgets(
             over,
             abs(budgets) + (abs(constraints) * mechanism[None]).sum(axis=(1, 2)),
             newton,
-            xp.where(free, over, 0.0) / (len(over) * xp.maximum(xp.diagonal(curvature), 1e-12)),
+            xp.where(free, over, 0.0) / (len(over) * xp.maximum(xp.diagonal(curvature), _FLAT)),
         )
 
     def next_prices(dual: _Dual, reach: Arr, refused: Arr) -> Arr:

@@ -20,7 +20,7 @@ from jaxpriv.errors import (
     ResourceError,
 )
 from jaxpriv.verifier import verify
-from jaxpriv.verifier.releases import READ
+from jaxpriv.verifier.csv_text import READ
 
 # The exit codes of `docs/reference/command-line.md`; 2 is also that of usage errors.
 _CODES: tuple[tuple[type[Exception], int], ...] = (
@@ -102,6 +102,8 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
     except SystemExit as end:  # --help, or a usage error, which argparse has printed
         return end.code if isinstance(end.code, int) else 2
     try:
+        if given.json not in (None, "-"):
+            check_replaced("--json", Path(given.json))
         files = {name: getattr(given, name) for name in FILES}
         verification = verify(given.file, **files, read=given.read, identity=given.id)
         text = json.dumps(verification.record, indent=2) + "\n"
@@ -141,6 +143,20 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
 def complain(message: str) -> None:
     """An error in one line on standard error."""
     print(f"jaxpriv: error: {' '.join(message.split())}", file=sys.stderr, flush=True)
+
+
+def check_replaced(option: str, path: Path, kind: str | None = None) -> None:
+    """Refuse to replace by JSON what is none, or a file of another format than `kind`: a design, a table or a receipt
+    whose name is typed in its place would be lost.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return
+    try:
+        record = json.loads(path.read_bytes())
+    except ValueError:
+        record = None
+    if not isinstance(record, dict) or record.get("format", kind) != kind:
+        raise InputError(f"{option}: {path} exists and is not a result in JSON; name another one")
 
 
 def _write(path: Path, text: str, inputs: list[Path]) -> None:

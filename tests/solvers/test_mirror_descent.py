@@ -155,6 +155,15 @@ def test_measures_without_a_gradient_are_refused_with_what_takes_them():
             jp.solve(problem, "mirror-descent")
 
 
+def test_a_limit_on_leakage_in_float32_warns_of_nothing():
+    """What an infinite value counts as was 1e300, and overflowed."""
+    joint = jnp.asarray(random_joint(1, 3, 4), np.float32)
+    limited = jax.jit(lambda joint: jp.solve(jp.DistortionProblem(joint, TABLE, leakage_budget=0.05), BlahutArimoto()))
+    solution = limited(joint)
+    assert solution.mechanism.dtype == np.float32
+    assert 0.0 < solution.lower_bound <= solution.value
+
+
 def test_longer_steps_pay():
     """Adaptive steps need fewer iterations than unit steps for the same certified gap."""
     problem = jp.DistortionProblem(random_joint(1, 3, 4), TABLE, budget=0.3)

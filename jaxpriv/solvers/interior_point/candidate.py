@@ -30,8 +30,6 @@ _TANGENTS = 4
 _RARE = 0.1
 # Roundings of the sums that the function consists of.
 _ROUNDINGS = 64
-# What an infinite value counts as.
-_LARGEST = 1e300
 
 
 def no_candidate(program: Program) -> Candidate:
@@ -314,7 +312,7 @@ def repaired(data: Data, x: Arr, feasible_point: Arr | None = None) -> Arr:
         if term.role is Role.AVERAGE:
             # An infinite value, of a function f of a user, takes the whole share.
             both = (term.support(data.matvec_of(term, mechanism)).sum() for mechanism in (x, feasible_point))
-            value, held = (xp.minimum(total, _LARGEST) for total in both)
+            value, held = (xp.minimum(total, float(np.finfo(x.dtype).max)) for total in both)
             # What rounding alone exceeds is met, as in the certificate; a feasible point at the limit repairs nothing.
             rounding = 0.0 if term.smooth else _rounding(term, x).sum()
             above = (value > term.bound + rounding) & (held < term.bound)
