@@ -23,8 +23,9 @@ import numpy as np
 
 from benchmarks.machine import machine, versions
 from benchmarks.mine import mine
-from jaxpriv.statistics.lift import KnownTask, Samples, known_tasks, named
-from jaxpriv.statistics.lift._base import one_hot
+from jaxpriv.statistics.lift import Samples, named
+from jaxpriv.statistics.lift.known_tasks import KnownTask, known_tasks
+from jaxpriv.statistics.lift.samples import one_hot
 
 OURS = "donsker-varadhan"
 TRAINING, STOPPED = "MINE, training value", "MINE, stopped early"

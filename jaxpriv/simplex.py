@@ -48,7 +48,7 @@ from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.program.candidate import ROUNDING, Goal
 from jaxpriv.program.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE, Status, status_of
 from jaxpriv.solvers._base import meet_budgets, normalised
-from jaxpriv.verifier.claims import lower
+from jaxpriv.verifier.logarithms import lower
 
 __all__ = ["Minimum", "minimise"]
 __dir__ = names_of(__name__)

@@ -271,7 +271,7 @@ def same_draws(monkeypatch, random_bytes) -> None:
     """Releases draw, and the verifier simulates, the same in every run: what is asserted may fail for a few draws."""
     random_bytes(np.random.default_rng(0).bytes)
     generator = random.Random(0)
-    monkeypatch.setattr("jaxpriv.verifier.releases._generator", lambda: generator)
+    monkeypatch.setattr("jaxpriv.verifier.monte_carlo._generator", lambda: generator)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv import solve_prior_ball
@@ -28,12 +29,12 @@ def leaked(prior, channel):
     return information(prior[:, None] * channel)
 
 
-def priors_in_ball(centre, radius, count=4000):
+def priors_in_ball(centre, radius):
     """Random priors of the ball, many on its boundary."""
     rng = np.random.default_rng(0)
-    away = rng.dirichlet(np.full(len(centre), 0.4), count) - centre
+    away = rng.dirichlet(np.full(len(centre), 0.4), 4000) - centre
     size = np.abs(away).sum(axis=1)
-    scale = np.minimum(1.0, radius / size) * np.where(rng.random(count) < 0.5, 1.0, rng.random(count))
+    scale = np.minimum(1.0, radius / size) * np.where(rng.random(4000) < 0.5, 1.0, rng.random(4000))
     return centre + away * scale[:, None]
 
 
@@ -130,7 +131,7 @@ def test_worst_leakage_over_all_priors_is_the_capacity():
     capacity = np.log(2) + noise * np.log(noise) + (1 - noise) * np.log(1 - noise)
     assert found.value == pytest.approx(capacity, abs=1e-11)
     assert found.lower_bound <= capacity <= found.value
-    np.testing.assert_allclose(found.prior, 0.5, atol=1e-5)
+    assert_allclose(found.prior, 0.5, atol=1e-5)
 
 
 def test_symbols_without_mass_stay_without():
@@ -144,7 +145,7 @@ def test_a_budget_without_slack_is_not_tightened(problem):
     tight = jp.DistortionProblem(problem.joints[0], jp.distortion.absolute(np.arange(3)), budget=0.0)
     solution = solve_prior_ball(tight, 0.2, tol=TOL)
     assert solution.status == "optimal"
-    np.testing.assert_allclose(solution.mechanism, np.eye(3), atol=1e-12)
+    assert_allclose(solution.mechanism, np.eye(3), atol=1e-12)
 
 
 def test_a_budget_of_large_multiplier_at_a_small_tolerance():

@@ -22,10 +22,10 @@ def squares(x, target=TARGET):
     return 0.5 * jnp.sum((x - target) ** 2)
 
 
-def assert_optimal(found, optimum, rel=2e-6):
+def assert_optimal(found, optimum):
     assert found.status == "optimal"
     assert found.lower_bound <= optimum * (1 + 1e-12) + 1e-12
-    assert found.value == pytest.approx(optimum, rel=rel, abs=2e-6)
+    assert found.value == pytest.approx(optimum, rel=2e-6, abs=2e-6)
     assert found.gap <= 1e-6 * max(1.0, abs(optimum))
 
 

@@ -34,19 +34,18 @@ from jaxpriv.statistics.lift import (
     AbstractLiftEstimator,
     CalibratedClassifier,
     DonskerVaradhan,
-    LiftReport,
     Network,
     NeuralLift,
     PlugIn,
     Samples,
     average,
     encode,
-    estimate,
     from_features,
     from_symbols,
     named,
     watchdog_paper,
 )
+from jaxpriv.statistics.lift.estimating import LiftReport, estimate
 from jaxpriv.statistics.watchdog import estimated_staircase
 
 DATA = Path(__file__).parent / "data"

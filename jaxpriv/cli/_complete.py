@@ -10,7 +10,7 @@ from jaxpriv.errors import JaxprivError
 def columns(ctx: typer.Context) -> list[str]:
     """The columns of the table that stands in the line so far; nothing where it cannot be read."""
     from jaxpriv.statistics.tables.csv_files import TableFile, header_of
-    from jaxpriv.verifier.releases import reading
+    from jaxpriv.verifier.csv_text import reading
 
     # Behind an option that has no value yet the parser leaves the arguments where they are.
     given = (value for value in (*ctx.params.values(), *ctx.args) if isinstance(value, str | Path))

@@ -40,7 +40,7 @@ def command_line(command: str, table: Path, given: Mapping[str, object]) -> str:
 def in_groups(error: InputError, table: Path, columns: CostOptions, given: Mapping[str, object]) -> InputError:
     """An error about too many combinations with the line that designs groups of columns, where that is possible."""
     from jaxpriv.release.counting import IN_GROUPS, CrowdedError
-    from jaxpriv.verifier.releases import csv_line
+    from jaxpriv.verifier.csv_text import csv_line
 
     if not isinstance(error, CrowdedError) or not error.groups or without_groups({**vars(columns), **given}):
         return error

@@ -16,12 +16,8 @@ from jaxpriv._runtime.files import need_writable, same_file, write_together
 from jaxpriv._runtime.module.shown import aligned as aligned
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.verifier.__main__ import check_replaced, emit as emit
-from jaxpriv.verifier.claims import (
-    lower as lower,
-    measure_label as measure_label,
-    percent as percent,
-    upper as upper,
-)
+from jaxpriv.verifier.claims import measure_label as measure_label
+from jaxpriv.verifier.logarithms import lower as lower, percent as percent, upper as upper
 from jaxpriv.verifier.records import CODEBOOK
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ def table_file(path: Path, settings: Sequence[str] | None) -> "TableFile":
     """The file of a table, read as --read states."""
     from jaxpriv.statistics.tables import TableFile
     from jaxpriv.statistics.tables.readers import NO_TABLE
-    from jaxpriv.verifier.releases import reading
+    from jaxpriv.verifier.csv_text import reading
 
     given = reading(settings or ())
     if not is_table(path):

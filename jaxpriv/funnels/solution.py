@@ -19,7 +19,7 @@ from jaxpriv._runtime.types import Result
 from jaxpriv._runtime.validation import is_traced
 from jaxpriv.problems.funnel import FunnelOrBottleneck
 from jaxpriv.program.solution import AbstractSolution, status_of
-from jaxpriv.verifier.claims import lower
+from jaxpriv.verifier.logarithms import lower
 
 if TYPE_CHECKING:
     from jaxpriv.program.certificates import Verification

@@ -12,7 +12,7 @@ from jaxpriv.leakage._base import AbstractLeakage, same_symbols
 from jaxpriv.leakage.cost import LossMatrix, ZeroOneLoss
 from jaxpriv.leakage.evaluation import OutputColumns, checked_pair
 from jaxpriv.leakage.renyi import CorrectGuess, GainLeakage, MinEntropyLeakage
-from jaxpriv.verifier.claims import upper
+from jaxpriv.verifier.logarithms import upper
 
 
 @dataclass(frozen=True, eq=False)

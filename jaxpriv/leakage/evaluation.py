@@ -31,7 +31,7 @@ from jaxpriv.leakage._base import (
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
 from jaxpriv.leakage.registry import by_name, forms_of, reported_rows
 from jaxpriv.leakage.shannon import MutualInformation, average_leakage
-from jaxpriv.verifier.claims import upper
+from jaxpriv.verifier.logarithms import upper
 
 Units = Unit | Literal["bits"]
 

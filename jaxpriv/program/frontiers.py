@@ -12,7 +12,7 @@ from jaxpriv._runtime.module.latex import number, tabular
 from jaxpriv._runtime.module.shown import nearest, numbers, tally, width
 from jaxpriv._runtime.validation import per_nat
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.verifier.claims import lower, upper
+from jaxpriv.verifier.logarithms import lower, upper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,7 +20,7 @@ from jaxpriv._runtime.validation import is_traced, mechanism_array
 from jaxpriv.data.channel import AbstractChannel
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.evaluation import table_of
-from jaxpriv.verifier.claims import lower
+from jaxpriv.verifier.logarithms import lower
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

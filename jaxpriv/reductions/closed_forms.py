@@ -15,7 +15,7 @@ from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program import feasibility
 from jaxpriv.program.certificates import Certificate, certify_program, violation_of
 from jaxpriv.program.convex import Program
-from jaxpriv.program.feasibility import Face
+from jaxpriv.program.feasibility import Face, face_of, whole_face
 from jaxpriv.program.lower import distance_scale, infinite, useless
 
 # Budgets without slack and measures that are infinite where an output excludes a private symbol: where a pair that the
@@ -33,64 +33,19 @@ def finite_on(program: Program, face: Face, joints: Arr, measures: Sequence[Abst
     """A mechanism on the face under which all measures are finite for all joints (K, S, X), positive wherever one of
     these is; None if there is none. Raises `NotCertifiedError` where no measure says which entries are of no use.
     """
-    mechanism: np.ndarray | None = face.inside
-    on_face = face.restricted(program)
-    support = on_face.support
-    while mechanism is not None and any(infinite(joints, measures, mechanism)):
-        useful = ~useless(joints, measures, mechanism)
-        if useful[support].all():
+    while any(infinite(joints, measures, face.inside)):
+        support = face.support & ~useless(joints, measures, face.inside)
+        if (support == face.support).all():
             raise NotCertifiedError(
                 "whether any mechanism on the allowed pairs has a finite leakage is not certified: one that uses all "
                 "pairs has an infinite one, although no output excludes a private symbol that another one needs"
             )
-        support = support & useful
-        mechanism = _most_positive(dataclasses.replace(on_face, support=support))
-        if mechanism is not None:
-            mechanism = face.onto(program, mechanism)
-    return mechanism
-
-
-def _most_positive(program: Program) -> np.ndarray | None:
-    """The mechanism within the budgets that is positive wherever one is on the support; None if there is none.
-
-    max sum min(V, 1) over multiples V of mechanisms: where a mechanism may be positive, a large enough multiple is
-    above 1.
-    """
-    from scipy.optimize import linprog  # costs a third of a second: imported where needed
-    from scipy.sparse import coo_array, eye_array, hstack, kron, vstack
-
-    inputs, outputs = program.support.shape
-    at = np.flatnonzero(program.support.ravel())
-    count, none = len(at), coo_array((inputs, len(at)))
-    sums = kron(eye_array(inputs), np.ones((1, outputs)), format="csr")[:, at]
-    equal = [hstack([sums, none, coo_array(-np.ones((inputs, 1)))])]
-    upper = [hstack([-eye_array(count), eye_array(count), coo_array((count, 1))])]
-    floors = program.constraints.min(axis=2)
-    above = program.constraints - floors[:, :, None]
-    sizes = above.max(axis=2).sum(axis=1)
-    for r, size in enumerate(np.where(sizes > 0, sizes, 1.0)):
-        slack = program.budgets[r] - floors[r].sum()
-        row = np.concatenate([above[r].ravel()[at], np.zeros(count), [-slack]]) / size
-        held = program.equal is not None and bool(program.equal[r])
-        (equal if held else upper).append(coo_array(row[None]))
-    result = linprog(
-        np.concatenate([np.zeros(count), -np.ones(count), [0.0]]),
-        vstack(upper),
-        np.zeros(count + len(upper) - 1),
-        vstack(equal),
-        np.zeros(inputs + len(equal) - 1),
-        [(0, None)] * count + [(0, 1)] * count + [(1, None)],
-        method="highs",
-        options={"primal_feasibility_tolerance": _LINEAR, "dual_feasibility_tolerance": _LINEAR},
-    )
-    if result.status == 2:
-        return None
-    if result.status != 0:  # bounded, so this is a failure of the backend
-        raise ArithmeticError(f"the linear program of the face's finite mechanisms failed: {result.message}")
-    mechanism = np.zeros(program.support.size)
-    mechanism[at] = np.where(result.x[count:-1] > 0.5, np.maximum(result.x[:count], 0.0), 0.0)
-    mechanism = mechanism.reshape(program.support.shape)
-    return mechanism / mechanism.sum(axis=1, keepdims=True)
+        narrower = dataclasses.replace(program, support=support)
+        if not support.any(axis=1).all() or not (least := feasibility.check(narrower)).feasible:
+            return None
+        tight = least.boundary and len(program.budgets)
+        face = face_of(narrower, least.weights) if tight else whole_face(narrower, least.mechanism)
+    return face.inside
 
 
 # Mixing weights of a release that meets the limits, tried to restore feasibility after rounding.

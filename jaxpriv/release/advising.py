@@ -27,7 +27,8 @@ from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics.audit import SampleKind, sample_bounds
 from jaxpriv.statistics.tables import Source
 from jaxpriv.statistics.tables.rules import column_distortion
-from jaxpriv.verifier.claims import Measure, lower, measure_label, percent, upper
+from jaxpriv.verifier.claims import Measure, measure_label
+from jaxpriv.verifier.logarithms import lower, percent, upper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

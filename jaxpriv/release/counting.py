@@ -15,7 +15,7 @@ from jaxpriv.release.table import mean_row
 from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Codebook, Quantiles, Rule, Source, enough_rows, fit_codebook
 from jaxpriv.statistics.tables.readers import Column, read_columns
 from jaxpriv.statistics.tables.rules import FittedRule
-from jaxpriv.verifier.releases import column_names
+from jaxpriv.verifier.csv_text import column_names
 
 # A table of this number squared is a file of 128 MiB, and the verifier goes through it entry by entry.
 MOST_SYMBOLS = 2**12

@@ -25,7 +25,7 @@ from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import instance
 from jaxpriv.release.matching import released_symbols
 from jaxpriv.release.mechanism import MADE_BY_FIT, Mechanism
-from jaxpriv.statistics.confidence.sets import clopper_pearson_together
+from jaxpriv.statistics.confidence.intervals import clopper_pearson_together
 from jaxpriv.statistics.tables.readers import Source
 
 # Ridge penalties, as shares of the largest squared singular value: at the least one a fit is exact where one exists.

@@ -42,7 +42,8 @@ from jaxpriv.statistics import watchdog
 from jaxpriv.statistics.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.statistics.tables import Codebook, Source
 from jaxpriv.statistics.tables.rules import column_distortion
-from jaxpriv.verifier.claims import ONE, Claim, Measure, lower, measure_label, percent, upper
+from jaxpriv.verifier.claims import ONE, Claim, Measure, measure_label
+from jaxpriv.verifier.logarithms import lower, percent, upper
 from jaxpriv.verifier.records import UNSEEN
 
 # Targets in equal steps, fixed in advance and tried up to the first that fails: one level holds for all.

@@ -40,8 +40,9 @@ from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Codebook, Source
 from jaxpriv.statistics.tables.readers import read_columns
 from jaxpriv.statistics.tables.rules import Prices, column_distortion, need_useful
 from jaxpriv.verifier import archive
-from jaxpriv.verifier.claims import Claim, down, lower, up, upper
-from jaxpriv.verifier.releases import column_names
+from jaxpriv.verifier.claims import Claim
+from jaxpriv.verifier.csv_text import column_names
+from jaxpriv.verifier.logarithms import down, lower, up, upper
 
 # Pairs of combinations x and y of one design for comparison: the square of this.
 _COMPARED = 256

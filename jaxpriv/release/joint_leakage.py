@@ -13,7 +13,8 @@ from typing import TypeAlias
 import numpy as np
 
 from jaxpriv.data.datasets._layout import distinct_rows
-from jaxpriv.verifier.claims import BITS, Claim, down, up
+from jaxpriv.verifier.claims import BITS, Claim
+from jaxpriv.verifier.logarithms import down, up
 
 # Most entries of P(s, y_1, ..., y_k), some seconds of work; those computed at a time; those of any table on the way.
 _MOST, _PIECE, _LARGEST = 2**28, 2**22, 2**25

@@ -14,8 +14,8 @@ from jaxpriv.statistics.tables import Categories, Codebook, CountedTable, TableF
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.statistics.tables.rules import FittedRule, codes_of_labels, unused_label
 from jaxpriv.verifier.archive import read_file
+from jaxpriv.verifier.csv_text import column_names
 from jaxpriv.verifier.orders import read_order
-from jaxpriv.verifier.releases import column_names
 
 
 @dataclass(frozen=True, eq=False)

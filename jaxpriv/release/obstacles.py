@@ -19,7 +19,8 @@ from jaxpriv.release.counting import CrowdedError, Parts
 from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
 from jaxpriv.statistics.tables.readers import Column, row_text
 from jaxpriv.statistics.tables.rules import FittedRule, default_rule, missing_rows, unused_label
-from jaxpriv.verifier.releases import NUMBER, column_names, number_form
+from jaxpriv.verifier.csv_text import column_names, number_form
+from jaxpriv.verifier.symbols import NUMBER
 
 _MISSING = "missing"
 # Up to so many different real numbers are classes; so many different numbers among texts are no answers 1, 2, 3.

@@ -31,9 +31,10 @@ from jaxpriv.statistics.tables import TableFile
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
+from jaxpriv.verifier.csv_text import column_names, csv_line, escaped
 from jaxpriv.verifier.designs import disclosed as disclosed_by
 from jaxpriv.verifier.records import LEDGER, ORDER, RECEIPT, VERSIONS, unsealed
-from jaxpriv.verifier.releases import Receipt, column_names, csv_line, escaped, unkeepable
+from jaxpriv.verifier.releases import Receipt, unkeepable
 from jaxpriv.verifier.sequences import Disclosed, rounded_rows
 
 try:

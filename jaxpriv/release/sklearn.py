@@ -17,7 +17,7 @@ from jaxpriv.release import fit
 from jaxpriv.release.obstacles import identifies
 from jaxpriv.statistics.tables import ROWS_PER_SYMBOL, Categories, Quantiles, Rule
 from jaxpriv.statistics.tables.readers import Column, column_of, is_frame, is_series, parts_of_frame
-from jaxpriv.verifier.releases import EXACT
+from jaxpriv.verifier.symbols import EXACT
 
 __dir__ = names_of(__name__)
 

@@ -32,7 +32,7 @@ from scipy.special import rel_entr
 
 from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
 from jaxpriv._runtime.module import summary
-from jaxpriv._runtime.validation import host_only, scalar
+from jaxpriv._runtime.validation import host_only, index, scalar
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError, ResourceError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.solution import SearchResult, Solution
@@ -133,8 +133,7 @@ def solve_prior_ball(
         raise InputError("distortion: solve_prior_ball takes finite costs; inf, which forbids a pair, is for `solve`")
     radius = scalar(radius, "radius", low=0.0, high=2.0)
     tol = scalar(tol, "tol", low=0.0, open_low=True)
-    if isinstance(max_rounds, bool) or not isinstance(max_rounds, int) or not max_rounds >= 1:
-        raise InputError("max_rounds must be an integer >= 1")
+    max_rounds = index(max_rounds, "max_rounds", low=1)
     with clock_of(time_limit, progress) as clock:
         return _rounds(problem, radius, tol, max_rounds, clock)
 

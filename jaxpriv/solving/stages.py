@@ -5,6 +5,7 @@ worst outcome within budgets is not (`least_worst`).
 """
 
 import dataclasses
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from jaxpriv._runtime.validation import is_traced
 from jaxpriv.errors import InfeasibleError, InputError, JaxprivError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage._base import Scale
+from jaxpriv.leakage.released_marginal import ReleasedMarginal
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
@@ -72,7 +74,7 @@ from jaxpriv.solving.tight_limits import (
     independent_vertex,
     solve_without_slack,
 )
-from jaxpriv.verifier.claims import upper
+from jaxpriv.verifier.logarithms import upper
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
 # will do, and one further inside costs more steps. A choice.
@@ -500,10 +502,11 @@ class Stages:
         bare = dataclasses.replace(
             without_budgets(program), support=face.support, terms=terms, feasible_point=face.inside
         )
-        independent = independent_vertex(bare, self.problem)
-        if independent is not None:
-            even = face.support / face.support.sum(axis=1, keepdims=True)
-            for share in _SHARES:
+        even = face.support / face.support.sum(axis=1, keepdims=True)
+        alone = [self._released(measure) for measure, _ in limits if isinstance(measure, ReleasedMarginal)]
+        offered = [independent_vertex(bare, self.problem), *(w for w in alone if not w[~face.support].any())]
+        for independent, share in itertools.product(offered, _SHARES):
+            if independent is not None:
                 mixed = share * even + (1.0 - share) * independent
                 if self.excess(limits, mixed) == 0:
                     return mixed
@@ -537,6 +540,11 @@ class Stages:
             "limits and distortion: whether they can be met together is not certified; the share of the data that is "
             f"released as a forbidden symbol lies in [{lowest!r}, {highest!r}]"
         )
+
+    def _released(self, measure: ReleasedMarginal) -> np.ndarray:
+        """The release that ignores the data and has the target of a limit for its marginal."""
+        inputs, outputs = self.problem.shape
+        return np.concatenate([np.tile(measure.target, (inputs - outputs, 1)), np.eye(outputs)])
 
     def nearest(self, away: Program, limits: Limits, face: Face | None = None) -> CertifiedCandidate:
         """The mechanism nearest to the budgets under the limits: a vertex where a limit has no slack."""

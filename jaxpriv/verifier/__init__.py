@@ -16,6 +16,7 @@ from jaxpriv._runtime.importing import names_of
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 from jaxpriv.verifier.archive import Json, Table, read_file
 from jaxpriv.verifier.claims import INFINITE, Claim
+from jaxpriv.verifier.csv_text import Columns, column_names, columns_of, plain_csv
 from jaxpriv.verifier.designs import (
     BY_SOLVER,
     Audit,
@@ -29,29 +30,27 @@ from jaxpriv.verifier.designs import (
     read_groups_audit,
 )
 from jaxpriv.verifier.draws import DependenceResult, dependence, order_dependence
+from jaxpriv.verifier.monte_carlo import (
+    TABLES,
+    ConformityResult,
+    chance_of_order,
+    conformity,
+    conformity_of_totals,
+    of_all,
+    weights_of,
+)
 from jaxpriv.verifier.orders import first_of_each, read_order, rows_by_identity
 from jaxpriv.verifier.releases import (
-    TABLES,
-    Columns,
-    ConformityResult,
     Receipt,
-    chance_of_order,
     check_design,
     check_file,
     check_kept,
-    column_names,
-    columns_of,
-    conformity,
-    conformity_of_totals,
     contents_of,
-    of_all,
-    plain_csv,
     read_receipt,
     released_rows,
-    symbols_of,
-    weights_of,
 )
 from jaxpriv.verifier.sequences import check_stated
+from jaxpriv.verifier.symbols import symbols_of
 
 __all__ = ["Audit", "DesignFile", "Findings", "Receipt", "read_audit", "read_design", "read_receipt", "verify"]
 __dir__ = names_of(__name__)

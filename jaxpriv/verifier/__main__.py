@@ -20,7 +20,7 @@ from jaxpriv.errors import (
     ResourceError,
 )
 from jaxpriv.verifier import verify
-from jaxpriv.verifier.releases import READ
+from jaxpriv.verifier.csv_text import READ
 
 # The exit codes of `docs/reference/command-line.md`; 2 is also that of usage errors.
 _CODES: tuple[tuple[type[Exception], int], ...] = (

@@ -15,30 +15,10 @@ from typing import Any
 
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.verifier.archive import Json, Table, array, canonical, digest, unpack
-from jaxpriv.verifier.bounds import (
-    MOST_PAIRS,
-    WORST,
-    FunnelPrices,
-    Scores,
-    elementary,
-    least_linear,
-    least_value,
-    least_worst,
-    of_prices,
-    pairs,
-)
-from jaxpriv.verifier.claims import (
-    Claim,
-    Counted,
-    Matrix,
-    Measure,
-    as_integers,
-    down,
-    matrix,
-    number,
-    up,
-    without_counts,
-)
+from jaxpriv.verifier.bounds import Scores, least_linear, least_value
+from jaxpriv.verifier.claims import Claim, Counted, Matrix, Measure, as_integers, matrix, number, without_counts
+from jaxpriv.verifier.disclosure_bounds import MOST_PAIRS, FunnelPrices, elementary, of_prices, pairs
+from jaxpriv.verifier.logarithms import down, up
 from jaxpriv.verifier.records import AUDIT, DESIGN, GROUPS, GROUPS_AUDIT, member_record
 from jaxpriv.verifier.sequences import (
     Disclosed,
@@ -49,6 +29,7 @@ from jaxpriv.verifier.sequences import (
     leakages,
     rounded_rows,
 )
+from jaxpriv.verifier.worst_outcome_bounds import WORST, least_worst
 
 # Claims that the audit takes from the solver: they are in it, and nothing of them is computed again.
 BY_SOLVER = ("solver_bound", "solver_gap")

@@ -12,7 +12,8 @@ from fractions import Fraction
 
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.verifier.archive import Json, Table
-from jaxpriv.verifier.claims import ONE, Claim, Counted, Matrix, Measure, up, without_counts
+from jaxpriv.verifier.claims import ONE, Claim, Counted, Matrix, Measure, without_counts
+from jaxpriv.verifier.logarithms import up
 
 # The receivers of the earlier releases, those of the new one, and both.
 COALITIONS: tuple[str, ...] = ("earlier", "alone", "together")

@@ -11,8 +11,8 @@ from tests.funnels.cases import h
 from tests.release.conftest import order_file, write
 
 
-def triples(joint, mapping, records=4000):
-    return np.rint(np.einsum("sx,xy->sxy", joint, mapping) * records).astype(np.int64)
+def triples(joint, mapping):
+    return np.rint(np.einsum("sx,xy->sxy", joint, mapping) * 4000).astype(np.int64)
 
 
 def test_randomised_response_of_a_binary_attribute():

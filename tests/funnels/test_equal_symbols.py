@@ -12,9 +12,9 @@ from .cases import entropy_of, information, proved
 TOL = 1e-6
 
 
-def divided(joint, counts, seed=0, smallest=1e-9):
-    """(column c in counts[c] parts, shuffled; H(X|C) of the class C of X); of 3 parts one is `smallest` of it."""
-    rng = np.random.default_rng(seed)
+def divided(joint, counts):
+    """(column c in counts[c] parts, shuffled; H(X|C) of the class C of X); of 3 parts one is 1e-9 of it."""
+    rng, smallest = np.random.default_rng(0), 1e-9
     parts = []
     for column, count in enumerate(counts):
         shares = rng.dirichlet(np.ones(count))

@@ -135,11 +135,11 @@ def test_tracers_are_refused():
     assert_refused("covariance_x is traced", jax.jit(lambda a: from_covariances(a, SS, SXS).eigenvalues), SX)
 
 
-def _drawn(seed, count, n=3, m=2):
-    sx, ss, sxs = covariances(7, n, m)
+def _drawn(seed, count):
+    sx, ss, sxs = covariances(7, 3, 2)
     joint = np.block([[sx, sxs], [sxs.T, ss]])
-    rows = np.random.default_rng(seed).multivariate_normal(np.zeros(n + m), joint, size=count, method="cholesky")
-    return rows[:, :n], rows[:, n:], from_covariances(sx, ss, sxs)
+    rows = np.random.default_rng(seed).multivariate_normal(np.zeros(5), joint, size=count, method="cholesky")
+    return rows[:, :3], rows[:, 3:], from_covariances(sx, ss, sxs)
 
 
 def test_samples_estimate_the_covariances_whatever_the_means_and_units():

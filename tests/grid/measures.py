@@ -188,14 +188,14 @@ def _cubic(posterior: np.ndarray) -> np.ndarray:
 # -- worst outcomes ----------------------------------------------------------------------------------
 
 
-def _largest_information(kind: str, measure: Any, hidden: Table | None = None) -> Reference:
+def _largest_information(measure: Any, hidden: Table | None = None) -> Reference:
     """H(S) - H(S|Y=y), where symbol s stands for a class of entropy hidden[s]."""
 
     def inside(p: np.ndarray) -> np.ndarray:
         return np.zeros(len(p)) if hidden is None else hidden(len(p))
 
     return Reference(
-        kind,
+        "worst-entropic",
         measure,
         lambda w, p: w.sum() * (_entropy(p) + p @ inside(p)) + _xlogy(w, w / w.sum()) - w @ inside(p),
         lambda w, p: _entropy(p) + p @ inside(p) + np.log(w / w.sum()) - inside(p),
@@ -374,11 +374,9 @@ MEASURES = {
     "gain-losses": _polyhedral("gain", lambda p: lk.AverageCostGain(lk.LossMatrix(_losses(len(p)))), _loss_facets),
     "user-loss": _cost("user-loss", lk.AverageCostGain(_USER_BRIER), _brier, False),
     "user-cubic": _cost("user-cubic", lk.AverageCostGain(_USER_CUBIC), _cubic, False),
-    "max-information": _largest_information("worst-entropic", lk.MaxInformation()),
-    "max-information-hidden": _largest_information(
-        "worst-entropic", lambda p: lk.MaxInformation(_hidden(len(p))), _hidden
-    ),
-    "max-gain-log-loss": _largest_information("worst-entropic", lk.MaxCostGain(lk.LogLoss())),
+    "max-information": _largest_information(lk.MaxInformation()),
+    "max-information-hidden": _largest_information(lambda p: lk.MaxInformation(_hidden(len(p))), _hidden),
+    "max-gain-log-loss": _largest_information(lk.MaxCostGain(lk.LogLoss())),
     "relative-entropy": _information("worst-entropic", lk.RelativeEntropyPrivacy(), worst=True),
     "max-gain-zero-one": _polyhedral("ratio", lk.MaxCostGain(lk.ZeroOneLoss()), _guess_facets, worst=True),
     "max-gain-brier": _cost("worst-brier", lk.MaxCostGain(lk.BrierLoss()), _brier, True),

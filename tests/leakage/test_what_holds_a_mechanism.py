@@ -6,7 +6,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.problems import BottleneckProblem
-from jaxpriv.statistics.watchdog import watchdog
+from jaxpriv.statistics.watchdog.exact import watchdog
 from tests.cases import assert_refused, value_of
 
 JOINT = np.array([[0.3, 0.1, 0.1], [0.05, 0.15, 0.3]])

@@ -142,6 +142,14 @@ def test_a_bit_within_a_divergence_of_its_marginal():
     assert solution.value == pytest.approx(rate[inside].min(), abs=2e-6)
 
 
+@pytest.mark.parametrize("leakage", [None, jp.leakage.MaxLift()])
+def test_a_released_symbol_of_next_to_no_mass_is_within_a_divergence_of_its_own(leakage):
+    """P_Y = P_X is: no mechanism was certified to be, because rules of 1e-11 are below what linear programs see."""
+    joint = JOINT * [1, 1, 1e-10, 1] / (JOINT * [1, 1, 1e-10, 1]).sum()
+    form = {"budget": 0.3, "within": 0.03, "divergence": jp.leakage.KullbackLeibler(), "leakage": leakage}
+    proved(jp.with_marginal(joint, HAMMING, joint.sum(axis=0), **form))
+
+
 def test_weights_of_a_linear_program_are_exact_to_its_tolerance_only():
     """The budgets of all outputs together are constant: none may be ruled out because its weight is off by rounding."""
     joint = drawn_joint(12, 4, 12)

@@ -14,7 +14,7 @@ from jaxpriv.release.following import least_after
 from jaxpriv.statistics.tables import Edges
 from jaxpriv.verifier import verify
 from jaxpriv.verifier.claims import Measure
-from jaxpriv.verifier.releases import conformity
+from jaxpriv.verifier.monte_carlo import conformity
 from jaxpriv.verifier.sequences import leakages
 from tests.cases import drawn_joint, files_end_at, raised, refused, thorough
 from tests.information import information

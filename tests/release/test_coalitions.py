@@ -22,15 +22,15 @@ def information(joint, earlier, mechanism, coalition, f=lambda t: t * np.log(t))
     return (products * f(masses / products))[masses > 0].sum()
 
 
-def limits_above(amount):
-    """What each coalition has before the release, and `amount` more."""
+def limits_above():
+    """What each coalition has before the release, and .02 more."""
     nothing = np.full((3, 2, 2, 3), 1 / 3)
-    return {one: information(JOINT, EARLIER, nothing, one) + amount for one in COALITIONS}
+    return {one: information(JOINT, EARLIER, nothing, one) + 0.02 for one in COALITIONS}
 
 
 @pytest.mark.parametrize("budget", [None, 0.25])
 def test_every_coalition_by_brute_force_and_the_optimum_by_another_method(budget):
-    limits = limits_above(0.02)
+    limits = limits_above()
     limits[(1,)] -= 0.01
     found = jp.coalition_release(JOINT, EARLIER, HAMMING, limits, budget=budget)
     assert found.status == "optimal"
@@ -136,7 +136,7 @@ def test_a_budget_next_to_the_least_distortion():
 
 
 def test_the_bound_holds_after_every_number_of_rounds():
-    limits = limits_above(0.02)
+    limits = limits_above()
     best = jp.coalition_release(JOINT, EARLIER, HAMMING, limits)
     for rounds in (1, 3):
         early = jp.coalition_release(JOINT, EARLIER, HAMMING, limits, max_rounds=rounds)

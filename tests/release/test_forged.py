@@ -10,7 +10,7 @@ from jaxpriv.errors import IntegrityError
 from jaxpriv.release import fit, release
 from jaxpriv.statistics.tables import Categories
 from jaxpriv.verifier import verify
-from jaxpriv.verifier.releases import escaped
+from jaxpriv.verifier.csv_text import escaped
 from tests.cases import raised, refused
 from tests.release.conftest import Released, csv_text, order_file, resealed, shown
 

@@ -27,8 +27,8 @@ def stated(name, **given):
     return {"name": name} | dict.fromkeys(("form", "order", "divergence", "gamma")) | needed | given
 
 
-def stated_for(fitted, folder, leakage, target=1e-3, problem="leakage-budget", table=None):
-    """The files of the identity, or of another table, with a target that somebody states."""
+def stated_for(fitted, folder, leakage, target=1e-3, problem="leakage-budget"):
+    """The files of the identity, with a target that somebody states."""
     size = len(fitted.mechanism.table)
     evidence = replace(fitted.evidence, duals={})
     counts = evidence.counts.copy()
@@ -38,7 +38,7 @@ def stated_for(fitted, folder, leakage, target=1e-3, problem="leakage-budget", t
     costs = fitted.mechanism.distortion if problem in ("budget", "leakage-budget") else None
     mechanism = replace(
         fitted.mechanism,
-        table=np.eye(size, dtype=np.uint64) * np.uint64(ONE) if table is None else table,
+        table=np.eye(size, dtype=np.uint64) * np.uint64(ONE),
         asked=Asked(problem, target, leakage),
         distortion=costs,
         commitment=evidence.commitment(),

@@ -31,8 +31,8 @@ def samples(joint, draws, repeats=200):
     return sampled(joint, draws, repeats, draws)
 
 
-def too_many_misses(misses, repeats, beta=BETA):
-    return misses > binom.isf(ALPHA, repeats, beta)
+def too_many_misses(misses, repeats):
+    return misses > binom.isf(ALPHA, repeats, BETA)
 
 
 # -- soundness without chance: every population in the set ----------------------------------------

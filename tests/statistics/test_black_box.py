@@ -16,7 +16,7 @@ from jaxpriv.statistics.audit import (
     permutation_test,
     split,
 )
-from jaxpriv.statistics.audit.evidence import permuted_tables
+from jaxpriv.statistics.audit.independence import permuted_tables
 from tests.information import information
 from tests.statistics.conftest import JOINTS, MECHANISM, sampled
 

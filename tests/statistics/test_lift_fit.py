@@ -17,18 +17,16 @@ from jaxpriv.statistics.lift import (
     Training,
     Trimmed,
     average,
-    e_gamma,
     encode,
-    estimate,
     from_features,
     from_symbols,
-    known_tasks,
     named,
-    self_test,
     trimmed,
 )
-from jaxpriv.statistics.lift._base import project
-from jaxpriv.statistics.lift.estimators import temperature
+from jaxpriv.statistics.lift.classifiers import temperature
+from jaxpriv.statistics.lift.estimating import e_gamma, estimate
+from jaxpriv.statistics.lift.known_tasks import known_tasks, self_test
+from jaxpriv.statistics.lift.log_lift import project
 from jaxpriv.statistics.lift.training import _standardisation
 from tests.cases import raised, refused
 

@@ -14,18 +14,17 @@ from jaxpriv.statistics.lift import (
     AbstractLiftEstimator,
     ChiSquaredForm,
     DonskerVaradhan,
-    EstimateWarning,
     JensenShannonForm,
     LogLift,
     PlugIn,
     ReverseKullbackLeiblerForm,
     SquaredHellingerForm,
     Trimmed,
-    estimate,
     f_divergence,
     from_symbols,
 )
-from jaxpriv.statistics.lift._base import project
+from jaxpriv.statistics.lift.estimating import EstimateWarning, estimate
+from jaxpriv.statistics.lift.log_lift import project
 from tests.cases import drawn_joint, value_of
 from tests.information import information
 

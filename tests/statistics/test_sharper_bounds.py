@@ -7,7 +7,7 @@ from scipy.stats import binom
 
 from jaxpriv import leakage
 from jaxpriv.statistics.audit import audit_pairs, binomial, leakage_bounds
-from jaxpriv.statistics.audit._information import ball_information
+from jaxpriv.statistics.audit.ball_information import ball_information
 from jaxpriv.statistics.audit.likelihood_ratio import (
     CHI_SQUARED,
     KL,
@@ -17,13 +17,12 @@ from jaxpriv.statistics.audit.likelihood_ratio import (
     _k,
     _tilted,
     _tilted_bends,
-    intercept,
     least_ratio,
-    quantile,
 )
 from jaxpriv.statistics.audit.populations import _contracted_ratio, held_out_information
+from jaxpriv.statistics.audit.tails import intercept, quantile
 from jaxpriv.statistics.confidence import clopper_pearson, divergence_radius, population
-from jaxpriv.statistics.confidence.sets import relative_entropy_limit
+from jaxpriv.statistics.confidence.intervals import relative_entropy_limit
 from tests.information import information
 from tests.statistics.conftest import sampled
 

@@ -10,7 +10,7 @@ import pytest
 
 from jaxpriv.errors import IntegrityError
 from jaxpriv.statistics.tables import Categories, Codebook, Quantiles, TableFile, count_table
-from jaxpriv.verifier.releases import plain_csv
+from jaxpriv.verifier.csv_text import plain_csv
 from tests.cases import raised, refused
 from tests.statistics.conftest import read
 

@@ -6,9 +6,10 @@ from scipy.special import expit, gammaln, xlogy
 from scipy.stats import binom
 
 from jaxpriv.data.probability import mutual_information
-from jaxpriv.statistics.audit import binomial
-from jaxpriv.statistics.audit.binomial import LARGEST, MULTIPLIERS, SLACK, _certified, coins, information
+from jaxpriv.statistics.audit import binary_information
+from jaxpriv.statistics.audit.binary_information import LARGEST, MULTIPLIERS, SLACK, _certified, information
 from jaxpriv.statistics.audit.likelihood_ratio import from_pairs
+from jaxpriv.statistics.confidence.intervals import coins
 from tests.statistics.conftest import sampled
 from tests.statistics.test_sharper_bounds import POPULATIONS
 
@@ -138,8 +139,8 @@ def test_more_pairs_than_the_lemma_was_computed_for():
 
 
 def test_many_pairs_and_extreme_margins_fall_back():
-    assert binomial.reach(2 * LARGEST, 4, BETA) > 0
-    assert binomial.reach(2 * LARGEST + 1, 4, BETA) == 0
+    assert binary_information.reach(2 * LARGEST, 4, BETA) > 0
+    assert binary_information.reach(2 * LARGEST + 1, 4, BETA) == 0
     rare = np.array([[1, 0], [150, 149]])
     assert 0 < from_pairs(rare, BETA) <= np.log(2)
     assert from_pairs(np.array([[0, 0], [150, 150]]), BETA) == pytest.approx(np.log(2))

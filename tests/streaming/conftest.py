@@ -14,10 +14,9 @@ from jaxpriv.solving import choice, streamed_runs
 from tests.cases import drawn_joint
 
 
-def smooth_joint(size: int, private: int, seed: int = 0) -> np.ndarray:
+def smooth_joint(size: int, private: int) -> np.ndarray:
     """Classes at their own places of a line, with a floor: P(s|x) is smooth and does not depend on `size`."""
-    rng = np.random.default_rng(seed)
-    x = (np.arange(size) + 0.5) / size
+    rng, x = np.random.default_rng(0), line(size)
     place, width = np.sort(rng.uniform(0, 1, private)), rng.uniform(0.1, 0.3, private)
     likelihood = np.exp(-0.5 * ((x[:, None] - place) / width) ** 2) / width + 1e-3
     return (likelihood / likelihood.sum()).T.copy()

@@ -13,16 +13,10 @@ import pytest
 import jaxpriv as jp
 from jaxpriv.errors import IntegrityError
 from jaxpriv.leakage import by_name
-from jaxpriv.verifier.bounds import WORST, Scores, least_linear, least_value, least_worst
-from jaxpriv.verifier.claims import (
-    SCALE,
-    as_integers,
-    down,
-    exp,
-    log,
-    up,
-    without_counts,
-)
+from jaxpriv.verifier.bounds import Scores, least_linear, least_value
+from jaxpriv.verifier.claims import as_integers, without_counts
+from jaxpriv.verifier.logarithms import SCALE, down, exp, log, up
+from jaxpriv.verifier.worst_outcome_bounds import WORST, least_worst
 from tests.cases import raised, run_python
 from tests.verifier.conftest import ONE, counted, integers, whole
 

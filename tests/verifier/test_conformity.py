@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from jaxpriv.verifier.releases import (
+from jaxpriv.verifier.monte_carlo import (
     chance_of_order,
     conformity,
     conformity_of_counts,

@@ -11,7 +11,7 @@ import jaxpriv as jp
 from jaxpriv.errors import IntegrityError
 from jaxpriv.release import Evidence, Mechanism, fit
 from jaxpriv.verifier import read_audit, read_design, verify
-from jaxpriv.verifier.bounds import FunnelPrices, elementary, of_prices, pairs
+from jaxpriv.verifier.disclosure_bounds import FunnelPrices, elementary, of_prices, pairs
 from tests.cases import raised
 from tests.cli.conftest import printed
 from tests.funnels.cases import entropy, information

@@ -7,7 +7,7 @@ import pytest
 
 from jaxpriv.errors import ResourceError
 from jaxpriv.statistics.tables import TableFile
-from jaxpriv.verifier import archive, releases
+from jaxpriv.verifier import archive, csv_text
 from tests.cases import raised, refused
 from tests.statistics.conftest import read
 
@@ -39,10 +39,10 @@ def test_the_records_of_a_release_are_read_with_that_limit(bomb, settings, monke
         asked.append(name)
         return archive.decompressed(data, name, 2**20)
 
-    monkeypatch.setattr(releases, "decompressed", limited)
+    monkeypatch.setattr(csv_text, "decompressed", limited)
     for name in ("records.csv.gz", "records.TSV.GZ"):
         with raised(ResourceError, "holds more"):
-            releases.plain_csv(bomb, name, settings)
+            csv_text.plain_csv(bomb, name, settings)
     assert len(asked) == 2
     assert archive.MAX_BYTES <= 2**31
 

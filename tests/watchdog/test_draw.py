@@ -6,7 +6,8 @@ from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.statistics.watchdog import CompleteMerging, best_draw, scores, watchdog
+from jaxpriv.statistics.watchdog import CompleteMerging, best_draw, scores
+from jaxpriv.statistics.watchdog.exact import watchdog
 from tests.cases import drawn_joint, refused, value_of
 
 JOINT = drawn_joint(8, 3, 8, 0.7)

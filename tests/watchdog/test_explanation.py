@@ -6,7 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from jaxpriv.statistics.watchdog import explain, scores, watchdog
+from jaxpriv.statistics.watchdog import scores
+from jaxpriv.statistics.watchdog.causes import explain
+from jaxpriv.statistics.watchdog.exact import watchdog
 from tests.cases import drawn_joint, refused
 
 

@@ -11,14 +11,8 @@ from hypothesis import given, strategies as st
 
 from jaxpriv import leakage
 from jaxpriv.data.datasets import census, census_small
-from jaxpriv.statistics.watchdog import (
-    CompleteMerging,
-    RandomisedResponse,
-    SubsetMerging,
-    log_lift,
-    scores,
-    watchdog,
-)
+from jaxpriv.statistics.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging, log_lift, scores
+from jaxpriv.statistics.watchdog.exact import watchdog
 from jaxpriv.statistics.watchdog.perturbation import rounded_shares
 from tests.cases import value_of
 

@@ -13,14 +13,13 @@ from jaxpriv.statistics.watchdog import (
     CompleteMerging,
     RandomisedResponse,
     SubsetMerging,
-    compare,
     estimated_staircase,
     estimated_watchdog,
     log_lift,
     scores,
     staircase,
-    watchdog,
 )
+from jaxpriv.statistics.watchdog.exact import compare, watchdog
 from tests.cases import raised, refused
 
 from .cases import ACCURACY, INF, PERTURBATIONS, by_definition, random_joint, seeds, zero_shares

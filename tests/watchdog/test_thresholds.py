@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.statistics.watchdog import RandomisedResponse, SubsetMerging, staircase, watchdog
+from jaxpriv.statistics.watchdog import RandomisedResponse, SubsetMerging, staircase
+from jaxpriv.statistics.watchdog.exact import watchdog
 from tests.cases import raised
 
 from .cases import ACCURACY, INF, random_joint, seeds, zero_shares

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
-from jaxpriv.verifier.claims import upper
+from jaxpriv.verifier.logarithms import upper
 
 # More numbers than these are printed as a range: a line stays short.
 _FEW = 4

@@ -43,7 +43,7 @@ from jaxpriv.program.lower import (
     worst_program,
 )
 from jaxpriv.program.solution import AbstractSolution, Solution, Status
-from jaxpriv.verifier.claims import lower, upper
+from jaxpriv.verifier.logarithms import lower, upper
 
 # From the certificate of a convex program to that of the problem, in the unit of its measure.
 

@@ -14,7 +14,7 @@ from jaxpriv.release.matching import released_classes
 from jaxpriv.release.mechanism import MADE_BY_FIT
 from jaxpriv.statistics.tables import Categories, Codebook, Rule, Source, fit_codebook
 from jaxpriv.statistics.tables.readers import Column, read_columns
-from jaxpriv.verifier.releases import column_names, escaped
+from jaxpriv.verifier.csv_text import column_names, escaped
 
 # Pairs of columns that are kept, those with the largest changes.
 _PAIRS = 10

@@ -17,7 +17,8 @@ from jaxpriv.release.mechanism import MADE_BY_FIT, Asked, Evidence, Mechanism
 from jaxpriv.release.report.comparison import expected
 from jaxpriv.release.table import as_table
 from jaxpriv.statistics.audit import SampleKind, sample_bounds
-from jaxpriv.verifier.claims import Claim, Counted, Measure, lower, upper
+from jaxpriv.verifier.claims import Claim, Counted, Measure
+from jaxpriv.verifier.logarithms import lower, upper
 
 # Mean gains in [0, 1] that differ by less are called equal: designs are optimal up to the tolerance of a solver.
 _EQUAL = 1e-6

@@ -31,7 +31,8 @@ from jaxpriv.release.grouping import of_population
 from jaxpriv.release.mechanism import MADE_BY_FIT, combined, correct_guess
 from jaxpriv.release.report.comparison import expected
 from jaxpriv.statistics.audit import MechanismAudit
-from jaxpriv.verifier.claims import Claim, lower, upper
+from jaxpriv.verifier.claims import Claim
+from jaxpriv.verifier.logarithms import lower, upper
 from jaxpriv.verifier.releases import Receipt, check_design
 
 # Budgets of the curve: straight lines between them look smooth at the width of the figure.

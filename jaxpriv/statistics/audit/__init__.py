@@ -45,34 +45,14 @@ from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, Row
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.solution import Solution
-from jaxpriv.statistics.audit._information import (
-    InformationEstimate,
-    estimate_information,
-    mutual_information,
-)
+from jaxpriv.statistics.audit._information import mutual_information
 from jaxpriv.statistics.audit.attributes import AttributeRow, attribute_rows
-from jaxpriv.statistics.audit.evidence import (
-    Conformity,
-    Drift,
-    PermutationTest,
-    SampleLowerBounds,
-    conformity,
-    drift,
-    g_test,
-    holm,
-    permutation_test,
-    split,
-)
-from jaxpriv.statistics.audit.measured import (
-    BOOTSTRAP,
-    CertifiedGap,
-    ReleaseExcess,
-    StatedSolution,
-    certified_gap,
-    excess,
-    measured,
-    resampled,
-)
+from jaxpriv.statistics.audit.certified_gap import CertifiedGap, ReleaseExcess, StatedSolution, certified_gap, excess
+from jaxpriv.statistics.audit.estimates import InformationEstimate, estimate_information
+from jaxpriv.statistics.audit.evidence import SampleLowerBounds, split
+from jaxpriv.statistics.audit.independence import PermutationTest, g_test, holm, permutation_test
+from jaxpriv.statistics.audit.measured import BOOTSTRAP, measured, resampled
+from jaxpriv.statistics.audit.population_drift import Drift, drift
 from jaxpriv.statistics.audit.populations import (
     NO_BOUND,
     Bound,
@@ -82,6 +62,7 @@ from jaxpriv.statistics.audit.populations import (
     least_utility,
     sample_bounds,
 )
+from jaxpriv.statistics.audit.release_conformity import Conformity, conformity
 from jaxpriv.statistics.confidence import population
 from jaxpriv.statistics.confidence.sets import possible_array
 

@@ -13,7 +13,7 @@ from jaxpriv.solving.solve import solve
 from jaxpriv.statistics.audit import binomial
 from jaxpriv.statistics.audit._information import entropy
 from jaxpriv.statistics.audit.evidence import guessed_right
-from jaxpriv.statistics.confidence.sets import clopper_pearson
+from jaxpriv.statistics.confidence.intervals import clopper_pearson
 
 
 @dataclass(frozen=True)

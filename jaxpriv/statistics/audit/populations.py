@@ -26,23 +26,14 @@ from numpy.typing import ArrayLike
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.population import Routes, UpperBounds, least
 from jaxpriv.statistics.audit import binomial, likelihood_ratio
-from jaxpriv.statistics.audit._information import (
-    ball_information,
-    entropy,
-    entropy_change,
-    mutual_information,
-    negative_entropy,
-)
+from jaxpriv.statistics.audit._information import entropy, entropy_change, mutual_information, negative_entropy
+from jaxpriv.statistics.audit.ball_information import ball_information
 from jaxpriv.statistics.audit.bounds import SampleUpperBounds
 from jaxpriv.statistics.audit.likelihood_ratio import KL, NEAR, ROUND, global_bound, of_prior, sides
 from jaxpriv.statistics.confidence import Population, mechanism_stack, population, seen_through
-from jaxpriv.statistics.confidence.sets import (
-    ROUND as ROUND_OUT,
-    chord_sum,
-    clopper_pearson_together,
-    divergence_radius,
-    relative_entropy_limit,
-)
+from jaxpriv.statistics.confidence.intervals import clopper_pearson_together, relative_entropy_limit
+from jaxpriv.statistics.confidence.radii import divergence_radius
+from jaxpriv.statistics.confidence.sets import ROUND as ROUND_OUT, chord_sum
 
 NO_BOUND = "no sound bound is known for this measure"
 

@@ -29,6 +29,18 @@ from jaxpriv._runtime.counts import count_array, failure, l1_radius, mcdiarmid_r
 from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import flag, mechanism_array
+from jaxpriv.statistics.confidence.intervals import (
+    bernstein_interval,
+    chernoff_interval,
+    clopper_pearson,
+    mean_interval,
+)
+from jaxpriv.statistics.confidence.radii import (
+    divergence_quantile,
+    divergence_radius,
+    divergence_tail,
+    empirical_radius,
+)
 from jaxpriv.statistics.confidence.sets import (
     AbstractConfidenceSet,
     Box,
@@ -36,14 +48,6 @@ from jaxpriv.statistics.confidence.sets import (
     Intersection,
     Interval,
     L1Ball,
-    bernstein_interval,
-    chernoff_interval,
-    clopper_pearson,
-    divergence_quantile,
-    divergence_radius,
-    divergence_tail,
-    empirical_radius,
-    mean_interval,
     possible_array,
 )
 

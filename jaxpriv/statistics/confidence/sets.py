@@ -18,19 +18,15 @@ smallest sum_i c_i P_i in it. Everything is batched: B sets at once, and m funct
 distribution of the set. Results are rounded outwards.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import betainccinv, betaincinv, rel_entr, xlogy
+from scipy.special import xlogy
 
-from jaxpriv._runtime.counts import UP, count_array, failure
-from jaxpriv._runtime.validation import real_array, truth_array, whole
+from jaxpriv._runtime.validation import truth_array
 from jaxpriv.errors import InputError
 
 
@@ -58,125 +54,6 @@ def possible_array(value: object, counts: np.ndarray) -> np.ndarray:
 
 # The lower and the upper ends of intervals.
 Interval: TypeAlias = tuple[np.ndarray, np.ndarray]
-
-
-# Exact intervals of a probability from whole counts (Clopper and Pearson 1934).
-
-
-# Halvings of an interval of at most 1: 2^-60 is below a rounding of its end. The outer end is returned.
-_HALVINGS = 60
-# Numbers of axes of counts.
-_ANY = tuple(range(5))
-# The inverse incomplete beta function is good to about 1e-14; intervals are widened by more than that.
-_SLACK = 1e-12
-
-
-def clopper_pearson(hits: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> Interval:
-    """(lower, upper): each holds with probability 1 - beta by itself, both with 1 - 2 beta.
-
-    lower is the probability p at which `hits` or more of `draws` have probability beta, upper the p at which
-    `hits` or fewer have. 0 hits give lower 0, all hits give upper 1, no draws (0, 1). `beta` may be an array.
-    Whole counts go in: a count that is recovered from a proportion can be off by one, in the wrong direction.
-
-    Raises `InputError` for other counts, more hits than draws, shapes that do not match, and a beta outside (0, 1).
-    """
-    counts = [count_array(value, name, ndim=_ANY) for name, value in (("hits", hits), ("draws", draws))]
-    levels = real_array(beta, "beta", ndim=_ANY)
-    if not ((levels > 0) & (levels < 1)).all():
-        raise InputError("beta must be > 0 and < 1")
-    try:
-        hits, draws, levels = np.broadcast_arrays(*counts, levels)
-    except ValueError:
-        raise InputError("hits, draws and beta have shapes that do not match") from None
-    misses = draws - hits
-    if not (misses >= 0).all():
-        raise InputError("hits is above draws")
-    some, not_all = hits > 0, misses > 0
-    low = betaincinv(np.where(some, hits, 1), misses + 1, levels)
-    high = betainccinv(hits + 1, np.where(not_all, misses, 1), levels)
-    lower = np.where(some, low * (1 - _SLACK), 0.0)
-    return lower, np.where(not_all, np.minimum(1.0, high + _SLACK * np.minimum(high, 1 - high) + 1e-16), 1.0)
-
-
-def clopper_pearson_together(hits: np.ndarray, draws: ArrayLike, beta: float) -> Interval:
-    """(lower, upper) (k, ...) of k probabilities with total 1 from their `hits`, all of them with probability 1 - beta.
-
-    Of two probabilities the interval of one is that of the other.
-    """
-    if len(hits) != 2:
-        return clopper_pearson(hits, draws, beta / (2 * len(hits)))
-    low, high = clopper_pearson(hits[0], draws, beta / 2)
-    return np.array([low, 1 - high]), np.array([high, 1 - low])
-
-
-def coins(x: ArrayLike, p: ArrayLike) -> np.ndarray:
-    """d(x || p), the relative entropy of two biased coins."""
-    return rel_entr(x, p) + rel_entr(1 - np.asarray(x), 1 - np.asarray(p))
-
-
-def relative_entropy_limit(share: ArrayLike, radius: ArrayLike) -> np.ndarray:
-    """A number >= the largest q with d(share || q) <= radius, d the relative entropy of two biased coins.
-
-    For a mean of n independent numbers in [0, 1] and radius ln(1/beta)/n it is above the expected mean with probability
-    1 - beta (Chernoff; Hoeffding 1963, Theorem 1).
-    """
-    p = np.asarray(share, dtype=float)
-    low, high = p.copy(), np.ones_like(p)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        inside = coins(p, middle) <= radius
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    return np.minimum(1.0, high * (1 + _SLACK) + 1e-16)
-
-
-# Outward rounding of limits and means, relative to their size: 9,000 units of 1.1e-16, more than a plain sum of so many
-# nonnegative terms, and the few logarithms and roots after it, can err by.
-MEAN_ROUND = 1e-12
-
-
-def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: float) -> Interval:
-    """(lower, upper) for functions in [0, 1]: each side with probability 1 - beta; `draws` 0 gives (0, 1)."""
-    beta = failure(beta)
-    mean, draws = np.broadcast_arrays(np.asarray(mean, float), np.asarray(draws, float))
-    # A divergence that is too large by rounding would end the search too early.
-    allowed = -np.log(beta) / np.maximum(draws, 1e-300) * (1 + MEAN_ROUND) + 1e-15
-
-    # The lower limit is the upper one of 1 - f; taken from 1 it keeps absolute accuracy only, so add the rounding.
-    lower = np.maximum(0.0, 1.0 - relative_entropy_limit(1.0 - mean, allowed) - MEAN_ROUND)
-    return lower, relative_entropy_limit(mean, allowed)
-
-
-def bernstein_interval(mean: np.ndarray, variance: np.ndarray, draws: np.ndarray, beta: float) -> Interval:
-    """(lower, upper) for functions in [0, 1] with sample variance `variance`: each side with probability 1 - beta.
-
-    Fewer than two draws give (0, 1).
-    """
-    logarithm = np.log(2 / failure(beta))
-    mean, variance, draws = np.broadcast_arrays(mean, variance, np.asarray(draws, float))
-    many = draws >= 2
-    n = np.where(many, draws, 2.0)
-    width = np.sqrt(2 * np.maximum(variance, 0.0) * logarithm / n) + 7 * logarithm / (3 * (n - 1))
-    width = width * (1 + MEAN_ROUND) + MEAN_ROUND
-    return np.where(many, np.maximum(0.0, mean - width), 0.0), np.where(many, np.minimum(1.0, mean + width), 1.0)
-
-
-def mean_interval(counts: np.ndarray, functions: np.ndarray, beta: float) -> Interval:
-    """(lower, upper) of E f_j for each function `functions[j]` (m, k) and sample `counts[b]` (B, k): (B, m).
-
-    For each sample its m intervals hold together with probability 1 - beta (four statements each). The functions
-    must not depend on these counts.
-    """
-    low, high = functions.min(axis=-1), functions.max(axis=-1)
-    width = np.where(high > low, high - low, 1.0)
-    scaled = (functions - low[:, None]) / width[:, None]
-    n = counts.sum(axis=-1)[:, None]
-    divisor = np.maximum(n, 1)
-    mean = np.where(n > 0, np.clip(counts @ scaled.T / divisor, 0.0, 1.0), 0.5)
-    second = np.where(n > 0, counts @ (scaled**2).T / divisor, 0.5)
-    variance = np.maximum(second - mean**2 + MEAN_ROUND, 0.0) * divisor / np.maximum(n - 1, 1)
-    share = failure(beta) / (4 * len(functions))
-    lower, upper = zip(chernoff_interval(mean, n, share), bernstein_interval(mean, variance, n, share), strict=True)
-    return low + width * np.maximum(*lower), np.minimum(low + width * np.minimum(*upper), high)
 
 
 # Numbers in one intermediate array.
@@ -362,64 +239,3 @@ class Intersection(AbstractConfidenceSet):
 
     def _upper(self, weights: np.ndarray) -> np.ndarray:
         return np.minimum.reduce([confidence_set.upper(weights) for confidence_set in self.sets])
-
-
-# How far a distribution can be from the counts of a sample of it: radii that hold with probability 1 - beta.
-#
-# n independent draws from P on k symbols, P^ their frequencies.
-#
-# Weissman.   |P^ - P|_1 = 2 max_A (P^(A) - P(A)) over the 2^k - 2 proper subsets A; each difference exceeds t with
-#             probability at most e^(-2nt^2) (Hoeffding), so |P^ - P|_1 <= sqrt( (2/n) ln((2^k - 2)/beta) ).
-# McDiarmid.  E |P^ - P|_1 <= sum_i sqrt(p_i(1-p_i)/n) <= sqrt((k-1)/n), and one draw changes the norm by at most
-#             2/n: |P^ - P|_1 <= sqrt((k-1)/n) + sqrt(2 ln(1/beta)/n).
-# Empirical.  Half the norm is at most 2R + 3 sqrt(ln(2/beta)/(2n)) with R the Rademacher average of the subsets,
-#             and 2R <= sum_i sqrt(p^_i/n): small where few symbols carry the mass, whatever k is
-#             (Cohen, Kontorovich and Wolfer 2020, arXiv:2004.12680).
-# Divergence. E e^(t n D(P^||P)) <= (1-t)^-(k-1) for 0 <= t < 1, hence Pr[ D(P^||P) >= r ] <= e^-z (e z/(k-1))^(k-1)
-#             for z = nr > k-1 (Agrawal 2020, arXiv:1904.02291); for k = 2 Chernoff's 2 e^-z as well.
-#
-# The first two and the last depend on k, n and beta only, so the smaller of the first two may be taken. n = 0 gives the
-# radius of the whole simplex, k = 1 gives 0. All are rounded up.
-
-
-def empirical_radius(counts: np.ndarray, beta: ArrayLike) -> np.ndarray:
-    """|P^ - P|_1 <= radius with probability 1 - beta, from the counts (..., k) themselves; radius (...)."""
-    beta = failure(beta)
-    n = counts.sum(axis=-1)
-    divisor = np.maximum(n, 1)
-    half = np.sqrt(counts).sum(axis=-1) / divisor + 3 * np.sqrt(math.log(2 / beta) / (2 * divisor))
-    return np.where(n > 0, np.minimum(2.0, 2 * half * UP), 2.0)
-
-
-def divergence_radius(cells: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> float:
-    """D(P^||P) <= radius with probability 1 - beta."""
-    k, n, beta = whole(cells, "cells", low=1.0), whole(draws, "draws", low=0.0), failure(beta)
-    if k == 1:
-        return 0.0
-    if n == 0:
-        return math.inf
-    z = divergence_quantile(k - 1, beta)
-    if k == 2:
-        z = min(z, math.log(2 / beta))
-    return z / n * UP
-
-
-@lru_cache(maxsize=4096)
-def divergence_quantile(freedom: int, beta: float) -> float:
-    """The z > freedom with e^-z (e z/freedom)^freedom = beta, rounded up; `freedom` sums over independent samples."""
-    # v = z/freedom - 1 > 0 solves v - ln(1 + v) = target; (sqrt target + sqrt 2)^2 is beyond it.
-    target = -math.log(beta) / freedom
-    low, high = 0.0, target + 2 * math.sqrt(2 * target)
-    while high - low > 1e-14 * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if middle - math.log1p(middle) < target else (low, middle)
-    return freedom * (1 + high) * UP
-
-
-def divergence_tail(freedom: int, z: float) -> float:
-    """The bound on Pr[ sum n D(P^||P) >= z ]; 1 for z <= freedom."""
-    if not z > freedom:
-        return 1.0
-    if freedom == 0 or math.isinf(z):
-        return 0.0
-    return min(1.0, math.exp(-z + freedom * (1 + math.log(z / freedom))) * UP)

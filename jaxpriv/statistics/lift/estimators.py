@@ -1,28 +1,25 @@
 """Estimators of the log-lift by frequencies of symbols, a calibrated classifier or neural networks; all by name."""
 
-import inspect
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._runtime.validation import listed, scalar
-from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.statistics.lift._base import AbstractLiftEstimator, AbstractScorer, LogLift, Samples, generator, project
+from jaxpriv.errors import InputError
+from jaxpriv.statistics.lift._base import AbstractLiftEstimator
+from jaxpriv.statistics.lift.classifiers import CalibratedClassifier
+from jaxpriv.statistics.lift.log_lift import AbstractScorer, LogLift
+from jaxpriv.statistics.lift.neural import donsker_varadhan, f_divergence, trimmed, watchdog_paper
 from jaxpriv.statistics.lift.objectives import (
-    AbstractForm,
-    AbstractObjective,
     ChiSquaredForm,
-    DonskerVaradhan,
     JensenShannonForm,
     ReverseKullbackLeiblerForm,
     SquaredHellingerForm,
-    Trimmed,
 )
-from jaxpriv.statistics.lift.training import Network, Training, train
+from jaxpriv.statistics.lift.samples import Samples
 
 # Fewer rows than this for each cell (s, x), and the table is far from the population:
 # at n = |S||X| the bias of the plug-in mutual information is about half a nat whatever the truth.
@@ -82,186 +79,6 @@ class _Table(AbstractScorer):
 
     def __call__(self, useful: np.ndarray) -> np.ndarray:
         return self.values[useful]
-
-
-# The baseline that any critic must meet: a calibrated classifier, i(s, x) = ln P(s|x)/P(s).
-
-
-# A classifier may give a class probability 0; one sample is no evidence for a log-lift of minus infinity.
-_LEAST = 1e-9
-
-
-@runtime_checkable
-class ProbabilityClassifier(Protocol):
-    """What is used of a scikit-learn classifier."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> object: ...
-
-    def predict_proba(self, X: np.ndarray) -> np.ndarray: ...
-
-    def set_params(self, **parameters: object) -> object: ...
-
-
-class CalibratedClassifier(AbstractLiftEstimator):
-    """P(s|x) by a classifier, its temperature chosen on the validation rows.
-
-    With the log-lift i of the classifier, the scores are T i - ln sum_s p_s e^{T i}: T = 1 leaves it as it is, T -> 0
-    is independence. The mean of ln P(s|x) over the validation rows is concave in T and its maximum is taken, so an
-    overconfident classifier is toned down (Guo et al. 2017, with T for 1/T).
-
-    `classifier` is None for a network trained by log-loss (`network`, `training`), or an unfitted scikit-learn
-    classifier with `predict_proba`, cloned for each split and given the features (for symbols: a column of codes).
-    Its `random_state` is set from the key where it has one.
-    """
-
-    classifier: ProbabilityClassifier | None = None
-    network: Network = Network()
-    training: Training = Training()
-
-    @property
-    def name(self) -> str:
-        return f"calibrated {'network' if self.classifier is None else type(self.classifier).__name__}"
-
-    def fit_rows(
-        self, keys: jax.Array, samples: Samples, train_rows: np.ndarray, validation: np.ndarray, prior: np.ndarray
-    ) -> tuple[LogLift, ...]:
-        if self.classifier is None:
-            parts: tuple[AbstractScorer, ...] = train(
-                DonskerVaradhan(), self.network, self.training, keys, samples, train_rows, validation, prior
-            )
-        else:
-            parts = tuple(
-                _fitted(self.classifier, key, samples, rows, prior) for key, rows in zip(keys, train_rows, strict=True)
-            )
-        lifts = []
-        for part, rows in zip(parts, validation, strict=True):
-            raw = project(part(samples.useful[rows]), prior)
-            scorer = _Tempered(part, temperature(raw, samples.private[rows], prior))
-            lifts.append(LogLift(scorer, samples.rows, prior, np.inf, self.name))
-        return tuple(lifts)
-
-
-def temperature(lift: np.ndarray, private: np.ndarray, prior: np.ndarray) -> float:
-    """The T in [0, 10] that maximises the mean of T i(s, x) - ln sum_s p_s e^{T i(s,x)}; 0 means independence.
-
-    `lift` (n, S), `private` (n,). The derivative falls with T (the mean is concave), so it is bisected.
-    """
-    at_private = lift[np.arange(len(lift)), private]
-
-    def slope(factor: float) -> float:
-        weight = prior * np.exp(project(factor * lift, prior))
-        return float(np.mean(at_private - np.sum(weight * lift, axis=1)))
-
-    low, high = 0.0, 10.0
-    if not slope(low) > 0:
-        return low
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if slope(middle) > 0 else (low, middle)
-    return low
-
-
-class _Tempered(AbstractScorer):
-    part: AbstractScorer
-    factor: float
-
-    def __call__(self, useful: np.ndarray) -> np.ndarray:
-        return self.factor * self.part(useful)
-
-
-class _Probabilities(AbstractScorer):
-    """ln P(s|x)/P(s) of a scikit-learn classifier."""
-
-    model: ProbabilityClassifier = eqx.field(static=True)
-    prior: np.ndarray
-
-    def __call__(self, useful: np.ndarray) -> np.ndarray:
-        shares = np.asarray(self.model.predict_proba(_columns(useful)), dtype=np.float64)
-        return np.log(np.maximum(shares, _LEAST)) - np.log(self.prior)
-
-
-def _columns(useful: np.ndarray) -> np.ndarray:
-    return useful[:, None] if useful.ndim == 1 else useful
-
-
-def _fitted(
-    classifier: object, key: jax.Array, samples: Samples, rows: np.ndarray, prior: np.ndarray
-) -> AbstractScorer:
-    if not isinstance(classifier, ProbabilityClassifier):
-        raise InputError(
-            "classifier has no method predict_proba, fit or set_params; a scikit-learn classifier is needed"
-        )
-    try:
-        from sklearn.base import clone  # an extra
-    except ImportError as error:
-        raise ResourceError("a scikit-learn classifier needs it: pip install 'jaxpriv[estimation]'") from error
-    model = clone(classifier)
-    assert isinstance(model, ProbabilityClassifier)
-    if "random_state" in inspect.signature(type(model).__init__).parameters:
-        model.set_params(random_state=int(generator(key).integers(2**31)))
-    model.fit(_columns(samples.useful[rows]), samples.private[rows])
-    return _Probabilities(model, prior)
-
-
-# Log-lift estimators that train a critic, and their presets.
-
-
-# The defaults of every preset.
-_NETWORK, _TRAINING = Network(), Training()
-
-
-class NeuralLift(AbstractLiftEstimator):
-    """A critic trained by a variational objective, projected onto valid log-lifts.
-
-    `label`: what reports call it; None: the name of the objective.
-    """
-
-    objective: AbstractObjective = DonskerVaradhan()
-    network: Network = _NETWORK
-    training: Training = _TRAINING
-    label: str | None = eqx.field(static=True, default=None)
-
-    @property
-    def name(self) -> str:
-        return self.objective.name if self.label is None else self.label
-
-    def fit_rows(
-        self, keys: jax.Array, samples: Samples, train_rows: np.ndarray, validation: np.ndarray, prior: np.ndarray
-    ) -> tuple[LogLift, ...]:
-        scorers = train(self.objective, self.network, self.training, keys, samples, train_rows, validation, prior)
-        limit = float(self.objective.limit) if isinstance(self.objective, Trimmed) else np.inf
-        return tuple(LogLift(scorer, samples.rows, prior, limit, self.name) for scorer in scorers)
-
-
-def donsker_varadhan(network: Network = _NETWORK, training: Training = _TRAINING) -> NeuralLift:
-    """The default: the Donsker-Varadhan form of a normalised critic, with early stopping."""
-    return NeuralLift(DonskerVaradhan(), network, training)
-
-
-def watchdog_paper(epochs: int = 3000) -> NeuralLift:
-    """For comparison with the paper, not for use: one step on all rows an epoch ends far from the maximum. In one
-    comparison it took 419 s and its value was a tenth of that of the other estimators.
-
-    The network of Hsu 2019, appendix E: two hidden layers of 128 tanh neurons on (s, x), Adagrad at 0.001, 3000
-    passes over the whole training set, no early stopping; trained on the raw form (13) and projected afterwards.
-
-    The paper does not say how features are scaled, nor how the expectation under P_S P_X is formed: features are
-    standardised here, and the sum over s is exact. Rows held back for validation are not used.
-    """
-    network = Network(128, 2, jnp.tanh, private_input=True, zero_readout=False, scaling="none")
-    training = Training("adagrad", 1e-3, 0.0, batch=None, epochs=epochs, patience=None)
-    label = f"Donsker-Varadhan, {epochs} full-batch steps of Hsu 2019 (for comparison: stops far from the maximum)"
-    return NeuralLift(DonskerVaradhan(normalise=False), network, training, label)
-
-
-def f_divergence(form: AbstractForm, network: Network = _NETWORK, training: Training = _TRAINING) -> NeuralLift:
-    """The log-lift from the optimal critic of an f-divergence."""
-    return NeuralLift(form, network, training)
-
-
-def trimmed(limit: float = 1.0, network: Network = _NETWORK, training: Training = _TRAINING) -> NeuralLift:
-    """clip(i, -limit, limit): all that a watchdog with a threshold below `limit` needs. `limit` > 0, in nats."""
-    return NeuralLift(Trimmed(limit), network, training)
 
 
 # The estimators by name.

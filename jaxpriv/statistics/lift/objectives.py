@@ -41,7 +41,7 @@ from jaxtyping import Array, Float, Int
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import scalar
-from jaxpriv.statistics.lift._base import projected
+from jaxpriv.statistics.lift.log_lift import projected
 
 # The Jensen-Shannon objective has its zero at h = 0: ln 2 + ln sigmoid(0) = 0.
 _LN2 = math.log(2.0)

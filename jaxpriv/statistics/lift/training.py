@@ -26,8 +26,9 @@ from jaxpriv._runtime.resources import need_memory
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import scalar, whole
 from jaxpriv.errors import DivergedError, InputError, ResourceError
-from jaxpriv.statistics.lift._base import AbstractScorer, Samples
+from jaxpriv.statistics.lift.log_lift import AbstractScorer
 from jaxpriv.statistics.lift.objectives import AbstractObjective
+from jaxpriv.statistics.lift.samples import Samples
 
 if TYPE_CHECKING:
     from optax import GradientTransformation

@@ -43,7 +43,7 @@ from jaxpriv.statistics.tables.rules import (
 )
 from jaxpriv.verifier.archive import read_file, strict
 from jaxpriv.verifier.records import CODEBOOK, WHOLE, check_codebook, edge_of
-from jaxpriv.verifier.releases import NUMBER
+from jaxpriv.verifier.symbols import NUMBER
 
 __all__ = [
     "Categories",

@@ -27,7 +27,8 @@ import numpy as np
 from jaxpriv._runtime.near import near
 from jaxpriv._runtime.resources import need_memory
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.verifier.releases import NUMBER, number_form, plain, plain_number
+from jaxpriv.verifier.csv_text import number_form, plain, plain_number
+from jaxpriv.verifier.symbols import NUMBER
 
 if TYPE_CHECKING:
     from _csv import Reader

@@ -27,7 +27,8 @@ import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.statistics.tables.csv_files import TableFile, decoded, header_of, need_columns, read_csv, row_text
-from jaxpriv.verifier.releases import EXACT, READ
+from jaxpriv.verifier.csv_text import READ
+from jaxpriv.verifier.symbols import EXACT
 
 if TYPE_CHECKING:
     from narwhals import Series

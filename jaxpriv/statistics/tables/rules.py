@@ -37,8 +37,9 @@ from jaxpriv._runtime.near import near
 from jaxpriv._runtime.resources import MERGE, need_memory
 from jaxpriv.errors import InputError
 from jaxpriv.statistics.tables.readers import BROKEN, Column
+from jaxpriv.verifier.csv_text import escaped
 from jaxpriv.verifier.records import WHOLE, intervals
-from jaxpriv.verifier.releases import BOOLEANS, EXACT, NUMBER, codes_by_text, escaped, number_of
+from jaxpriv.verifier.symbols import BOOLEANS, EXACT, NUMBER, codes_by_text, number_of
 
 if TYPE_CHECKING:
     from jaxpriv.statistics.tables import Codebook

@@ -19,7 +19,7 @@ from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.program.solution import Solution
 from jaxpriv.solving.solve import solve
-from jaxpriv.statistics.watchdog.staircase import host_joint, log_lift_of, scores_of
+from jaxpriv.statistics.watchdog.scoring import host_joint, log_lift_of, scores_of
 
 
 @dataclass(frozen=True, eq=False)
