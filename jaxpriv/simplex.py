@@ -228,6 +228,10 @@ class _Shapes(NamedTuple):
         lengths = np.concatenate([np.full(int(np.prod(shape[:-1])), shape[-1]) for shape in self.shapes])
         return np.arange(self.width) < lengths[:, None]
 
+    def logs(self, x: Arr) -> Arr:
+        """ln x, -inf where the matrix is filled up."""
+        return jnp.where(self.mask, jnp.log(jnp.where(self.mask, x, 1.0)), -jnp.inf)
+
     def packed(self, leaves: Sequence[Arr], lead: tuple[int, ...] = ()) -> Arr:
         """The matrix of a tree's leaves, zero where it is filled up; a stack of matrices for axes in front."""
         rows = [leaf.reshape(*lead, -1, leaf.shape[-1]) for leaf in leaves]
@@ -439,7 +443,7 @@ def _begun(problem: _Convex, init: Arr) -> _Descent:
     excess, prices = problem.out_of_reach()
     infeasible = excess > 0.0
     return _Descent(
-        logs=jnp.where(mask, jnp.log(jnp.where(mask, x, 1.0)), -jnp.inf),
+        logs=problem.rows.logs(x),
         x=x,
         control=zero + jnp.inf,
         gain=gain,
@@ -537,7 +541,7 @@ def _step(problem: _Convex, goal: Goal, state: _Descent) -> _Descent:
     before = {name: getattr(state, name) for name in ("x", "logs", "control", "cut", "weight", "roundings")}
     moved = {
         "x": x,
-        "logs": jnp.where(again, jnp.where(mask, jnp.log(jnp.where(mask, x, 1.0)), -jnp.inf), logs),
+        "logs": jnp.where(again, problem.rows.logs(x), logs),
         "control": jnp.where(again, jnp.inf, gain * theta**2),
         "cut": cut,
         "weight": jnp.where(again, 0.0, weight),

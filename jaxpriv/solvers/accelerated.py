@@ -38,7 +38,7 @@ from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.data.streaming import Pass, check_mesh, gibbs_pass
 from jaxpriv.errors import InputError
 from jaxpriv.program.convex import StreamedProgram
-from jaxpriv.solvers._base import AbstractSolver, Measures, newton_move
+from jaxpriv.solvers._base import AbstractSolver, Measures, check_counts, newton_move
 
 # All numbers here are choices that change steps and time only: values and bounds are computed again in float64.
 #
@@ -115,14 +115,13 @@ class AcceleratedMirrorDescent(AbstractSolver):
     single: bool | None = eqx.field(static=True, default=None)
     patience: int = eqx.field(static=True, default=200)
     mesh: Mesh | None = eqx.field(static=True, default=None)
-    attempts: int = eqx.field(static=True, default=1)
+    attempts: ClassVar[int] = 1
     measures: ClassVar[Measures] = "smooth"
 
     def __check_init__(self) -> None:
         if not (self.single is None or isinstance(self.single, bool)):
             raise InputError("AcceleratedMirrorDescent: single must be None, True or False")
-        if isinstance(self.patience, bool) or not isinstance(self.patience, int) or self.patience < 1:
-            raise InputError("AcceleratedMirrorDescent: patience must be an integer >= 1")
+        check_counts(self, "patience")
         check_mesh(self.mesh, "AcceleratedMirrorDescent")
 
     def blank(self, problem: Problem) -> StreamedCandidate:

@@ -35,10 +35,9 @@ import jax.scipy as jsp
 from jax import lax
 
 from jaxpriv._runtime.types import Arr, ScalarLike
-from jaxpriv.errors import InputError
 from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import AbstractSolver, Measures
+from jaxpriv.solvers._base import AbstractSolver, Measures, check_counts
 from jaxpriv.solvers.first_order_lp import (
     Dual,
     Primal,
@@ -113,13 +112,12 @@ class AugmentedLagrangian(AbstractSolver):
 
     newtons: int = eqx.field(static=True, default=12)
     patience: int = eqx.field(static=True, default=40)
-    attempts: int = eqx.field(static=True, default=1)
+    attempts: ClassVar[int] = 1
     takes_start: ClassVar[bool] = True
     measures: ClassVar[Measures] = "linear"
 
     def __check_init__(self) -> None:
-        if isinstance(self.newtons, bool) or not self.newtons >= 1:
-            raise InputError("AugmentedLagrangian: newtons must be an integer >= 1")
+        check_counts(self, "newtons", "patience")
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)

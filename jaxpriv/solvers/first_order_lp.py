@@ -12,7 +12,7 @@ Sources: Chambolle and Pock 2011; Applegate et al. 2021 (PDLP); Lu and Yang 2024
 Chen et al. 2024 (HPR-LP); Lu et al. 2025 (cuPDLPx).
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -271,15 +271,15 @@ class RestartedHalpern(AbstractSolver):
         gain: share of the way to the balanced weight, on a logarithmic scale, that a restart goes.
         inner: iterations in one step. Of 25, 50 and 100 the one with the fewest products on random programs.
 
-    The values of `sufficient`, `necessary`, `artificial` and `gain` are the defaults of cuPDLP.jl (Lu and Yang 2023).
+    `PrimalDualHybridGradient` gives the values: by default those of cuPDLP.jl (Lu and Yang 2023), but for `inner`.
     """
 
-    sufficient: float = eqx.field(static=True, default=0.2)
-    necessary: float = eqx.field(static=True, default=0.8)
-    artificial: float = eqx.field(static=True, default=0.36)
-    gain: float = eqx.field(static=True, default=0.5)
-    inner: int = eqx.field(static=True, default=25)
-    attempts: int = eqx.field(static=True, default=1)
+    sufficient: float = eqx.field(static=True)
+    necessary: float = eqx.field(static=True)
+    artificial: float = eqx.field(static=True)
+    gain: float = eqx.field(static=True)
+    inner: int = eqx.field(static=True)
+    attempts: ClassVar[int] = 1
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)

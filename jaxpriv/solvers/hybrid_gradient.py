@@ -44,11 +44,10 @@ import numpy as np
 from jax import lax
 
 from jaxpriv._runtime.types import Arr, ScalarLike
-from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import AbstractSolver, Measures, meet_budgets, normalised
+from jaxpriv.solvers._base import AbstractSolver, Measures, check_counts, meet_budgets, normalised
 from jaxpriv.solvers.first_order_lp import HalpernState, RestartedHalpern
 from jaxpriv.solvers.interior_point.candidate import best_prices, dual_bound, no_candidate, objective, repaired
 from jaxpriv.solvers.interior_point.start import first_mechanism
@@ -170,23 +169,16 @@ class PrimalDualHybridGradient(AbstractSolver):
     gain: float = eqx.field(static=True, default=0.5)
     dual_steps: int = eqx.field(static=True, default=3)
     patience: int = eqx.field(static=True, default=1000)
-    attempts: int = eqx.field(static=True, default=1)
+    attempts: ClassVar[int] = 1
     takes_start: ClassVar[bool] = True
     measures: ClassVar[Measures] = "convex"
 
     def __check_init__(self) -> None:
-        if isinstance(self.inner, bool) or not self.inner >= 1:
-            raise InputError("PrimalDualHybridGradient: inner must be an integer >= 1")
+        check_counts(self, "inner", "dual_steps", "patience")
 
     @property
     def _of_linear(self) -> RestartedHalpern:
-        return RestartedHalpern(
-            sufficient=self.sufficient,
-            necessary=self.necessary,
-            artificial=self.artificial,
-            gain=self.gain,
-            inner=self.inner,
-        )
+        return RestartedHalpern(self.sufficient, self.necessary, self.artificial, self.gain, self.inner)
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)

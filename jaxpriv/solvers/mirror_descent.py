@@ -39,7 +39,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._base import AbstractSolver, Measures, approach_budgets, meet_budgets, normalised
+from jaxpriv.solvers._base import AbstractSolver, Measures, approach_budgets, check_counts, meet_budgets, normalised
 from jaxpriv.solvers.interior_point.candidate import by_rows, no_candidate, with_mechanism, with_rules
 from jaxpriv.solvers.interior_point.start import first_mechanism
 from jaxpriv.solvers.interior_point.system import Data, average_rules, leaks_of, rearrange
@@ -85,6 +85,10 @@ class AbstractMirrorDescent(AbstractSolver):
     dual_steps: eqx.AbstractVar[int]  # most evaluations of the dual of one iteration, which ends once budgets are met
     unrolled: eqx.AbstractVar[int]  # steps that the mechanism's derivative goes through; 0: it is the implicit one
     takes_start: ClassVar[bool] = True
+    attempts: ClassVar[int] = 1
+
+    def __check_init__(self) -> None:
+        check_counts(self, "dual_steps")
 
     def _length(self, state: MirrorState) -> Arr:
         """The length of the next step."""
@@ -211,7 +215,6 @@ class BlahutArimoto(AbstractMirrorDescent):
 
     dual_steps: int = eqx.field(static=True, default=100)
     unrolled: int = eqx.field(static=True, default=0)
-    attempts: int = eqx.field(static=True, default=1)
     rule: ClassVar[float] = 1.0
 
 
@@ -238,7 +241,6 @@ class MirrorDescent(AbstractMirrorDescent):
     rule: StepRule = eqx.field(static=True)
     dual_steps: int = eqx.field(static=True)
     unrolled: int = eqx.field(static=True)
-    attempts: int = eqx.field(static=True)
     measures: ClassVar[Measures] = "smooth"
 
     # The field has another name than its argument: a field `step` would take the place of the method.
@@ -248,7 +250,6 @@ class MirrorDescent(AbstractMirrorDescent):
         *,
         dual_steps: int = 100,
         unrolled: int = 0,
-        attempts: int = 1,
         adaptive: bool | None = None,
     ) -> None:
         if adaptive is not None:
@@ -263,7 +264,6 @@ class MirrorDescent(AbstractMirrorDescent):
         self.rule = step
         self.dual_steps = dual_steps
         self.unrolled = unrolled
-        self.attempts = attempts
 
 
 def _first_weights(program: Program) -> Arr:

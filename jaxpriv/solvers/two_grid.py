@@ -32,7 +32,7 @@ from jaxpriv.data.joints import AbstractJoint, Stored
 from jaxpriv.data.streaming import block_size, check_mesh, stream
 from jaxpriv.errors import InputError
 from jaxpriv.program.convex import StreamedProgram
-from jaxpriv.solvers._base import Measures
+from jaxpriv.solvers._base import Measures, check_counts
 
 
 class TwoGrid(eqx.Module):
@@ -52,9 +52,7 @@ class TwoGrid(eqx.Module):
     measures: ClassVar[Measures] = "average"
 
     def __check_init__(self) -> None:
-        for name in ("cells", "most_cells", "refine"):
-            if not (isinstance(getattr(self, name), int) and getattr(self, name) >= 1):
-                raise InputError(f"TwoGrid: {name} must be an integer >= 1")
+        check_counts(self, "cells", "most_cells", "refine")
         check_mesh(self.mesh, "TwoGrid")
 
 

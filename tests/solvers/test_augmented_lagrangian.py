@@ -6,7 +6,7 @@ import pytest
 
 import jaxpriv as jp
 from benchmarks.first_order import CountedNewtons
-from jaxpriv import AugmentedLagrangian, leakage as lk
+from jaxpriv import leakage as lk
 from tests.cases import assert_certified, assert_one_optimum, assert_proved, distances, drawn_joint, refused
 
 JOINT, COSTS = drawn_joint(3, 3, 5), distances(5)
@@ -122,5 +122,3 @@ def test_what_it_does_not_take_is_refused_with_what_does():
         jp.solve(stated(lk.Sibson(2.0), budget=0.3), "augmented-lagrangian")
     with refused("outside of jit"):
         jax.jit(lambda budget: jp.solve(stated(lk.MaxLift(), budget=budget), "augmented-lagrangian").value)(0.3)
-    with refused("newtons"):
-        AugmentedLagrangian(newtons=0)

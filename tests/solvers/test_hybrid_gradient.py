@@ -131,12 +131,6 @@ def test_steps_that_are_all_refused_change_nothing():
     assert state.best.value >= jp.solve(problem).lower_bound
 
 
-@pytest.mark.parametrize("inner", [0, -1, True])
-def test_steps_without_iterations_are_refused(inner):
-    with refused("inner"):
-        PrimalDualHybridGradient(inner=inner)
-
-
 def test_rare_symbols_do_not_hold_it_up():
     """Private symbols of masses 1e-4 to .9, useful ones of 3e-6 to .5: steps of rare ones are as long as of others."""
     joint = np.array(

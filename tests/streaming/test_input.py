@@ -1,5 +1,7 @@
 """Bad operators, forms and devices: a clear error that names what is wrong, before any solving."""
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -266,22 +268,25 @@ def test_a_bound_above_the_value_is_an_error():
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("solver", "names"),
     [
-        (
-            lambda: jp.AcceleratedMirrorDescent(patience=-5),
-            "^AcceleratedMirrorDescent: patience must be an integer >= 1",
-        ),
-        (
-            lambda: jp.AcceleratedMirrorDescent(patience=True),
-            "^AcceleratedMirrorDescent: patience must be an integer >= 1",
-        ),
-        (lambda: jp.TwoGrid(mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("y",))), "^TwoGrid: mesh must be"),
+        (jp.AcceleratedMirrorDescent, ["patience"]),
+        (jp.AugmentedLagrangian, ["newtons", "patience"]),
+        (jp.BlahutArimoto, ["dual_steps"]),
+        (jp.MirrorDescent, ["dual_steps"]),
+        (jp.PrimalDualHybridGradient, ["inner", "dual_steps", "patience"]),
+        (jp.TwoGrid, ["cells", "most_cells", "refine"]),
     ],
 )
-def test_solvers_check_their_own_arguments(make, message):
-    with refused(message):
-        make()
+def test_solvers_check_their_own_arguments(solver, names):
+    for name, count in itertools.product(names, [0, -5, True, 2.5, "a"]):
+        with refused(f"^{solver.__name__}: {name} must be an integer >= 1"):
+            solver(**{name: count})
+
+
+def test_a_mesh_of_other_axes_is_refused():
+    with refused("^TwoGrid: mesh must be"):
+        jp.TwoGrid(mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("y",)))
 
 
 @pytest.mark.parametrize(

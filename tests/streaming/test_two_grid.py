@@ -194,12 +194,6 @@ def test_a_checkpoint_skips_the_grids_that_are_complete(tmp_path, often):
     assert len(steps) <= 2  # the complete runs are not repeated
 
 
-@pytest.mark.parametrize("field", [{"cells": 0}, {"cells": -1}, {"most_cells": 0}, {"refine": 0}])
-def test_bad_parameters_of_the_method_are_named(field):
-    with refused(f"^TwoGrid: {next(iter(field))} must be an integer >= 1"):
-        jp.TwoGrid(**field)
-
-
 def test_auto_takes_the_quick_way_for_loose_relative_tolerances(few_cells):
     problem = smooth_problem(SIZE, 3, budget=0.05)
     assert jp.solve(problem, rtol=1e-2).solver == "two-grid"
