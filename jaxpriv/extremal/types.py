@@ -1,4 +1,4 @@
-"""Symbols of equal probability and pools of rare ones: posteriors over types, and the way back to symbols by rotation.
+"""The program over posteriors of types and its rounds with a pricer: a = D(q || p), the most of which is sought; b = 0.
 
 A mechanism is a measure m over posteriors q_n with lifts t_n = q_n/p, sum_n m_n q_n = p. With D_n = D(q_n || p), its
 mutual information is sum_n m_n D_n, so the best one solves
@@ -24,8 +24,6 @@ from jaxpriv.column_generation import MOST, MasterSolution, Pool
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.extremal.rotation import Recipe
 from jaxpriv.extremal.split import Split
-
-# The program over posteriors, and its rounds with a pricer: a = D(q || p), the most of which is looked for, and b = 0.
 
 _EPS = float(np.finfo(np.float64).eps)
 # Rounds at most: some tens are needed.

@@ -8,7 +8,8 @@ from scipy.linalg import solve_triangular
 
 from jaxpriv._runtime.validation import instance
 from jaxpriv.errors import InputError
-from jaxpriv.models.gaussian.source import GaussianSource, factored, host_matrix
+from jaxpriv.models.gaussian.covariance import factored, host_matrix
+from jaxpriv.models.gaussian.source import GaussianSource
 
 
 class Information(NamedTuple):
