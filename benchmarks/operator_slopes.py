@@ -16,7 +16,7 @@ import numpy as np
 
 import jaxpriv as jp
 from benchmarks.machine import machine, versions
-from jaxpriv.program.certificates.lagrangian import DistortionSlopes
+from jaxpriv.program.certificates.slopes import DistortionSlopes
 
 
 def _peak() -> float:

@@ -34,7 +34,7 @@ PROBE = """
 import json, jax, numpy as np
 import jaxpriv
 from jaxpriv._runtime import native
-from jaxpriv.solvers._newton_system import inverse_factor, portable_inverse_factor
+from jaxpriv.solvers._inverse_factors import inverse_factor, portable_inverse_factor
 jax.config.update("jax_enable_x64", True)
 args = np.array([[[4.0, 2.0], [2.0, 5.0]]]), np.array([[4.0, 5.0]])
 program = jax.jit(inverse_factor)

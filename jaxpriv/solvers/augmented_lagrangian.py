@@ -38,20 +38,12 @@ from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, Measures, check_counts
-from jaxpriv.solvers.first_order_lp import (
-    Dual,
-    Primal,
-    Saddle,
-    Scales,
-    gradient,
-    primal_step,
-    saddle,
-    scaled_size,
-)
+from jaxpriv.solvers.first_order_lp import scaled_size
 from jaxpriv.solvers.interior_point.candidate import no_candidate
-from jaxpriv.solvers.interior_point.start import first_mechanism
+from jaxpriv.solvers.interior_point.mirror_start import first_mechanism
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.solvers.linear_program import improved_linear
+from jaxpriv.solvers.scaled_saddle import Dual, Primal, Saddle, Scales, gradient, primal_step, saddle
 
 # What sigma is beyond rho omega. 3 takes 15 % more products (84 instances of 16 symbols), 10 takes 3 % more (48 of 64
 # symbols), and with 1e4 some stall.

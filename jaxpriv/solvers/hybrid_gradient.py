@@ -50,7 +50,7 @@ from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, Measures, check_counts, meet_budgets, normalised
 from jaxpriv.solvers.first_order_lp import HalpernState, RestartedHalpern
 from jaxpriv.solvers.interior_point.candidate import best_prices, dual_bound, no_candidate, objective, repaired
-from jaxpriv.solvers.interior_point.start import first_mechanism
+from jaxpriv.solvers.interior_point.mirror_start import first_mechanism
 from jaxpriv.solvers.interior_point.system import Data, rearrange, row_prices
 
 # Masses and shares below this count as 0. It is a normal number of float32 too.

@@ -41,7 +41,7 @@ from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, Measures, approach_budgets, check_counts, meet_budgets, normalised
 from jaxpriv.solvers.interior_point.candidate import by_rows, no_candidate, with_mechanism, with_rules
-from jaxpriv.solvers.interior_point.start import first_mechanism
+from jaxpriv.solvers.interior_point.mirror_start import first_mechanism
 from jaxpriv.solvers.interior_point.system import Data, average_rules, leaks_of, rearrange
 
 # Steps that are as long end at a vertex, and nothing is gained by longer ones, whose numbers would leave their range.

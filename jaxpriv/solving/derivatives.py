@@ -26,7 +26,7 @@ from jaxpriv._runtime.types import Arr
 from jaxpriv._runtime.validation import is_traced, scalar
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program.certificates.lagrangian import DistortionSlopes, slopes
+from jaxpriv.program.certificates.slopes import DistortionSlopes, slopes
 from jaxpriv.program.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Goal
 from jaxpriv.solving.choice import check_double, pick_solver, step_limit

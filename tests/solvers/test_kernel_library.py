@@ -15,7 +15,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv._runtime import compilation, native
-from jaxpriv.solvers import _newton_system
+from jaxpriv.solvers import _inverse_factors
 from tests.cases import ROOT, assert_one_optimum, drawn_joint, run_python
 from tests.compiling import kernels
 from tests.test_installation import hatch_build
@@ -66,7 +66,7 @@ def computes():
     jax.clear_caches()
     half = np.random.default_rng(0).normal(size=(5, 9))
     g = jnp.asarray(half @ half.T)
-    k = np.asarray(_newton_system.inverse_factor(g, jnp.ones(5)))
+    k = np.asarray(_inverse_factors.inverse_factor(g, jnp.ones(5)))
     np.testing.assert_allclose(k @ np.asarray(g) @ k.T, np.eye(5), atol=1e-9)
 
 
@@ -112,7 +112,7 @@ def test_a_missing_library_is_said_once_and_a_choice_is_not(absence, monkeypatch
         for number in (np.float64, np.float32):
             for _ in range(2):
                 jax.clear_caches()
-                jax.eval_shape(_newton_system.inverse_factor, jnp.eye(3, dtype=number), jnp.ones(3, dtype=number))
+                jax.eval_shape(_inverse_factors.inverse_factor, jnp.eye(3, dtype=number), jnp.ones(3, dtype=number))
         assert len(caplog.records) == (value != "off")
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("jaxpriv", "WARNING")

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal, assert_array_max_
 
 from jaxpriv._runtime import native
 from jaxpriv._runtime.lanes import with_lanes
-from jaxpriv.solvers import _newton_system
+from jaxpriv.solvers import _input_system, _inverse_factors, _row_system
 from jaxpriv.solvers._newton_system import newton_system
 from tests.cases import drawn_joint, raised, run_python, thorough
 from tests.compiling import kernels
@@ -45,17 +45,17 @@ def close(got, wanted, tol=1e-9):
 
 
 SYSTEMS = {
-    "rows": lambda *args: _newton_system.row_system(*args, diagonal=False, transposable=False),
-    "inputs": lambda *args: _newton_system.input_system(*args, transposable=False),
+    "rows": lambda *args: _row_system.row_system(*args, diagonal=False, transposable=False),
+    "inputs": lambda *args: _input_system.input_system(*args, transposable=False),
 }
 # The kernels with their portable twins: (columns, solve).
 KERNELS = {
-    "rows": (_newton_system._row_columns, _newton_system._row_solve),
-    "inputs": (_newton_system._input_columns, _newton_system._input_solve),
+    "rows": (_row_system._row_columns, _row_system._row_solve),
+    "inputs": (_input_system._input_columns, _input_system._input_solve),
 }
 PORTABLE = {
-    "rows": (_newton_system.portable_row_columns, _newton_system.portable_row_solve),
-    "inputs": (_newton_system.portable_input_columns, _newton_system.portable_input_solve),
+    "rows": (_row_system.portable_row_columns, _row_system.portable_row_solve),
+    "inputs": (_input_system.portable_input_columns, _input_system.portable_input_solve),
 }
 both = pytest.mark.parametrize("form", SYSTEMS)
 
@@ -66,7 +66,7 @@ def systems_by_numpy(shape, form):
     args = system(*shape, seed=0, spread=2.0)
     columns, solve = PORTABLE[form]
     parts = columns(*map(np.asarray, args))
-    factored = (*parts[:-1], _newton_system.portable_inverse_factor(parts[-1], np.asarray(args[2]).sum(axis=0)))
+    factored = (*parts[:-1], _inverse_factors.portable_inverse_factor(parts[-1], np.asarray(args[2]).sum(axis=0)))
     factored = (*factored, *args[:3]) if form == "rows" else (*args[:2], *factored)
     sides = tuple(map(np.asarray, (*factored, *right_hand_sides(args, 3))))
     return args, parts, sides, solve(*sides)
@@ -167,8 +167,8 @@ def test_both_forms_have_the_same_solutions_and_the_cheaper_is_taken():
     sides = right_hand_sides(args, 2)
     for one, other in zip(SYSTEMS["rows"](*args).solve(*sides), SYSTEMS["inputs"](*args).solve(*sides), strict=True):
         close(one, other, 1e-8)
-    assert isinstance(newton_system(*args), _newton_system.InputSystem)
-    assert isinstance(newton_system(*system(5, 0, 12, 9, 1, seed=11)), _newton_system.RowSystem)
+    assert isinstance(newton_system(*args), _input_system.InputSystem)
+    assert isinstance(newton_system(*system(5, 0, 12, 9, 1, seed=11)), _row_system.RowSystem)
 
 
 def test_inputs_keep_their_digits_where_rows_lose_them():
@@ -214,8 +214,8 @@ def right_hand_sides(args, count):
 @pytest.mark.parametrize(
     "columns",
     [
-        pytest.param(_newton_system._input_columns, marks=kernels, id="kernel"),
-        jax.jit(_newton_system.portable_input_columns),
+        pytest.param(_input_system._input_columns, marks=kernels, id="kernel"),
+        jax.jit(_input_system.portable_input_columns),
     ],
 )
 def test_a_rule_without_curvature_is_given_a_little(columns):
@@ -261,7 +261,7 @@ def test_a_matrix_that_is_not_positive_is_raised_by_the_least_share_of_its_scale
     half = rng.normal(size=(13, 7))
     g = half @ half.T - 1e-9 * np.eye(13)  # rank 7, pushed below zero
     scale = np.abs(np.diagonal(g))
-    k = np.asarray(_newton_system.inverse_factor(jnp.asarray(g), jnp.asarray(scale)))
+    k = np.asarray(_inverse_factors.inverse_factor(jnp.asarray(g), jnp.asarray(scale)))
     shifts = [0.0, *10.0 ** np.arange(-14.0, -3.0, 2.0)]
     errors = [abs(k @ (g + shift * np.diag(scale)) @ k.T - np.eye(13)).max() for shift in shifts]
     assert min(errors) < 1e-4
@@ -276,7 +276,7 @@ def test_a_matrix_that_is_not_positive_is_raised_by_the_least_share_of_its_scale
 def test_a_matrix_without_factor_is_nan(bad, size):
     g = np.stack([np.eye(size)] * 2)
     g[0, 17, 17] = bad
-    broken, clean = np.asarray(_newton_system.inverse_factor(jnp.asarray(g), jnp.ones((2, size))))
+    broken, clean = np.asarray(_inverse_factors.inverse_factor(jnp.asarray(g), jnp.ones((2, size))))
     assert np.isnan(broken).all()
     assert_array_equal(clean, np.eye(size))
 
@@ -302,8 +302,8 @@ def test_shifts_go_as_far_as_in_the_portable_code(size, at):
     g = np.eye(size)
     g[at, at] = -1e-3  # only the last shift, 1e-2, lifts it
     close(
-        _newton_system.inverse_factor(jnp.asarray(g), jnp.ones(size)),
-        _newton_system.portable_inverse_factor(g, np.ones(size)),
+        _inverse_factors.inverse_factor(jnp.asarray(g), jnp.ones(size)),
+        _inverse_factors.portable_inverse_factor(g, np.ones(size)),
     )
 
 
@@ -317,7 +317,7 @@ def dense(size, seed=0):
 def factored_by_numpy(size):
     """The matrix, and what the portable code finds for it and its double; the same for all instructions."""
     g = dense(size)
-    return g, _newton_system.portable_inverse_factor(np.stack([g, 2.0 * g]), np.ones((2, size)))
+    return g, _inverse_factors.portable_inverse_factor(np.stack([g, 2.0 * g]), np.ones((2, size)))
 
 
 @kernels
@@ -327,19 +327,19 @@ def test_large_matrices_are_factored_as_by_the_portable_code(size):
     """Whole steps and parts of one, padded and not; a batch is one after the other."""
     g, wanted = factored_by_numpy(size)
     args = jnp.asarray(np.stack([g, 2.0 * g])), jnp.ones((2, size))
-    found = np.asarray(_newton_system.inverse_factor(*args))
+    found = np.asarray(_inverse_factors.inverse_factor(*args))
     close(found, wanted, 1e-11)
     assert not np.triu(found, 1).any()
     for k, scale in zip(found, (1.0, 2.0), strict=True):
         assert_allclose(k @ (scale * g) @ k.T, np.eye(size), rtol=0, atol=1e-10)
-    alone = _newton_system.inverse_factor(args[0][1], args[1][1])
+    alone = _inverse_factors.inverse_factor(args[0][1], args[1][1])
     assert_array_equal(alone, found[1])
 
 
 FACTORED = """
 import hashlib
 import jax, numpy as np
-from jaxpriv.solvers._newton_system import inverse_factor
+from jaxpriv.solvers._inverse_factors import inverse_factor
 
 half = np.random.default_rng(0).integers(-9, 10, size=(700, 700)).astype(float)
 with jax.enable_x64(True):
@@ -364,7 +364,7 @@ def test_a_large_factor_has_the_same_bits_for_any_number_of_threads():
 def test_each_matrix_of_a_stack_has_its_own_shift(library):
     """One shift for all would lose the digits of those that need none."""
     stack = np.stack([np.diag([1.0, 1e-12]), np.diag([1.0, -1e-3])])
-    k = np.asarray(_newton_system.portable_inverse_factor(library(stack), library(np.ones((2, 2)))))
+    k = np.asarray(_inverse_factors.portable_inverse_factor(library(stack), library(np.ones((2, 2)))))
     assert_allclose(k[0], np.diag([1.0, 1e6]), rtol=1e-12)
     assert k[1, 1, 1] == pytest.approx((1e-2 - 1e-3) ** -0.5)
 

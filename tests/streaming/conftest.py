@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import streaming
-from jaxpriv.program.certificates import lagrangian
+from jaxpriv.program.certificates import slopes
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.lower import streamed_program
 from jaxpriv.solving import choice, streamed_runs
@@ -64,7 +64,7 @@ def few_cells(monkeypatch):
 @pytest.fixture
 def blocks_of(monkeypatch):
     """`blocks_of(size)`: so many symbols of X are taken together."""
-    return lambda size: [monkeypatch.setattr(one, "block_size", lambda *_: size) for one in (streaming, lagrangian)]
+    return lambda size: [monkeypatch.setattr(one, "block_size", lambda *_: size) for one in (streaming, slopes)]
 
 
 # Every size of an alphabet and of its cells is compiled: one of each serves wherever no other is needed.

@@ -7,8 +7,10 @@ a problem and a `Solution` of it and computes the certificate that fits both.
 """
 
 from jaxpriv._runtime.importing import names_of
-from jaxpriv.program.certificates.lagrangian import average_leakage, certify_noise, certify_streamed, valid_scores
-from jaxpriv.program.certificates.verification import Verification, least_limit
+from jaxpriv.program.certificates.lagrangian import average_leakage, certify_noise, valid_scores
+from jaxpriv.program.certificates.streamed import certify_streamed
+from jaxpriv.program.certificates.units import least_limit
+from jaxpriv.program.certificates.verification import Verification
 from jaxpriv.program.certify import Certificate, certify_program, excess_of, violation_of
 from jaxpriv.program.lower import interval_of
 

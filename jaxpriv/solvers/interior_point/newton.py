@@ -23,7 +23,8 @@ from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._newton_system import NewtonSystem, newton_system, small_solve
+from jaxpriv.solvers._inverse_factors import small_solve
+from jaxpriv.solvers._newton_system import NewtonSystem, newton_system
 from jaxpriv.solvers.interior_point.system import (
     Data,
     Point,
