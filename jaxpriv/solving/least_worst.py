@@ -20,7 +20,7 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
 from jaxpriv.program.candidate import CertifiedCandidate
 from jaxpriv.program.certificates import certify_program, least_limit, violation_of
-from jaxpriv.program.certificates.streamed import lagrangian
+from jaxpriv.program.certificates.lagrangian import lagrangian
 from jaxpriv.program.convex import Program
 from jaxpriv.program.feasibility import Face
 from jaxpriv.program.lower import (

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.program.certificates import certify_program, streamed
+from jaxpriv.program.certificates import certify_program, lagrangian
 from jaxpriv.program.lower import measured_program
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import pick_solver
@@ -115,7 +115,7 @@ def test_the_lagrangian_of_a_moving_joint_has_the_slope_of_differences(name):
     at = (mechanism, np.nan_to_num(abs(k), posinf=1.0), eta, price)
 
     def value(h):
-        return streamed.lagrangian(stated(name, joint + h * move, forms_of(name)[0]), *at)
+        return lagrangian.lagrangian(stated(name, joint + h * move, forms_of(name)[0]), *at)
 
     step = 1e-6
     differences = float(value(step) - value(-step)) / (2 * step)

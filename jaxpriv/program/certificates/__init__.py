@@ -1,13 +1,13 @@
 """The proof behind every convex result; nothing here imports a solver.
 
-`program.certify` has the method, for programs with any measures and mechanisms that are tables; `lagrangian` the
-Lagrangian of a program and its slopes in the data, and what follows from it for mutual information in closed form: the
-certificates of additive noise and of operators, block by block. `verification` (the public `jaxpriv.certify`) takes
-a problem and a `Solution` of it and computes the certificate that fits both.
+`program.certify` has the method, for programs with any measures and mechanisms that are tables; `streamed` the same
+numbers for operators, block by block, and `noise` those of additive noise. `lagrangian` is the Lagrangian of a program
+and `slopes` its slopes in the data. `verification` (the public `jaxpriv.certify`) takes a problem and a `Solution` of
+it and computes the certificate that fits both, in the unit of its measure (`units`).
 """
 
 from jaxpriv._runtime.importing import names_of
-from jaxpriv.program.certificates.lagrangian import average_leakage, certify_noise, valid_scores
+from jaxpriv.program.certificates.noise import average_leakage, certify_noise, valid_scores
 from jaxpriv.program.certificates.streamed import certify_streamed
 from jaxpriv.program.certificates.units import least_limit
 from jaxpriv.program.certificates.verification import Verification

@@ -1,4 +1,4 @@
-"""Bounds from the Lagrangian of a program: of any measures, and in closed form of mutual information.
+"""The Lagrangian of a program, whose slope at an optimum is that of the least value.
 
 At a mechanism W, with rules k_j(y), prices of the limits and prices eta of worst outcomes,
 
@@ -9,61 +9,60 @@ price_j = 1 in role OBJECTIVE. By the envelope theorem (Danskin 1967; Milgrom an
 of the least value is that of Lambda at the fixed optimum, where primal and dual optima are unique. A smooth phi is
 differentiated itself: where it has one gradient, that is the one of its rule. A piecewise linear one has several where
 outputs tie, as at the optimum they do; there the rule of the dual decides, moved into its set as in the certificate.
-
-Of mutual information, for ANY scores g_y(s) of the adversary (how much output y is evidence for s),
-
-    I(S;Y) >= sum_{s,y} P(s, y) g_y(s)   whenever  sum_s p(s) exp g_y(s) <= 1  (Gibbs / Donsker-Varadhan).
-
-No dual feasibility is assumed: scores are first moved into that set, which costs tightness and never validity. So
-the laws of additive noise are certified and, from sums over blocks, operators.
 """
 
+import dataclasses
+
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
-from jaxpriv._runtime.types import Arr, ScalarLike
-from jaxpriv.leakage.rule_sets import entropic_rules
-from jaxpriv.leakage.shannon import average_leakage
-from jaxpriv.problems.distortion import NoiseProblem
-from jaxpriv.program.certify import Certificate, most_excess, nonnegative
-
-# The unit of rounding: a correctly rounded operation is off by at most this share.
-_UNIT = float(np.finfo(np.float64).eps) / 2
+from jaxpriv._runtime.types import Arr
+from jaxpriv._runtime.validation import is_traced
+from jaxpriv.program.certify import column_values, into_set, nonnegative, shared_prices
+from jaxpriv.program.convex import Program
 
 
-def valid_scores(prior: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scores moved into G = { g : sum_s p(s) e^{g(s)} <= 1 } by subtracting their log-mean-exp, and that level.
+def lagrangian(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> Arr:
+    """The Lagrangian Lambda of the program; its gradient in the arrays of `program` is the slope of the optimum."""
+    xp = jnp if is_traced(program, mechanism, k, eta, price) else np
+    limits = len(program.budgets)
+    eta, price = nonnegative(xp, xp.asarray(eta)), nonnegative(xp, xp.asarray(price))
+    if program.peaked:
+        price = shared_prices(xp, program, price)
+    used = (program.constraints * mechanism).sum(axis=(1, 2))
+    total = (program.cost * mechanism).sum() + price[:limits] @ (used - program.budgets)
+    for term, at in zip(program.terms, program.layout, strict=True):
+        weight = xp.ones_like(k[:, 0])
+        if term.priced:
+            weight = price[at.limit] * weight
+            total = total - price[at.limit] * term.bound
+        elif at.worst is not None:
+            weight = eta[:, at.worst]
+            total = total + weight @ (term.offset @ mechanism)
+        w = jnp.matmul(term.rows, mechanism, precision="highest") if xp is jnp else term.rows @ mechanism
+        claimed = column_values(term, w) * weight if term.smooth else into_set(xp, term, k[:, at.rows], weight) * w.T
+        total = total + claimed.sum()
+    return total
 
-    `prior` (S,), `scores` (Y, S), the level (Y,) is <= 0 (above the largest score). Symbols without
-    mass are irrelevant and get score 0. The level is accurate RELATIVE to itself: a steep price of
-    leakage (a limit near 0) multiplies scores close to 0, and an error of rounding in e^g would show.
-    """
-    rule = np.asarray(entropic_rules(prior, np.where(np.isnan(scores), 0.0, scores)))
-    return rule, -np.where(prior > 0, rule, -np.inf).max(axis=1)
+
+def along(program: Program, change: Program, *at: Arr) -> Arr:
+    """The derivative of the Lagrangian as the arrays of the program change, at a fixed (mechanism, k, eta, price)."""
+    return jax.jvp(lambda parts: lagrangian(_with_parts(program, parts), *at), (_parts(program),), (_parts(change),))[1]
 
 
-def certify_noise(problem: NoiseProblem, noise: Arr, scores: Arr, multiplier: ScalarLike) -> Certificate:
-    """The certificate of additive noise, where all rows share one law: the minimum is over z, not over W.
+def _parts(program: Program) -> PyTree:
+    """The arrays that the Lagrangian depends on."""
+    terms = [(term.rows, term.reference, term.cap, term.offset, term.bound) for term in program.terms]
+    return terms, program.cost, program.constraints, program.budgets
 
-        OPT >= min_z [ sum_{y,s} P(S=s, X+z=y) g_y(s) + lambda d(z) ] - lambda D
 
-    `noise` (Z,), `scores` (1, Y, S), `multiplier` (): any numbers.
-    """
-    mechanism = problem.mechanism(np.asarray(noise, dtype=np.float64))
-    leakage = average_leakage(problem.joint, mechanism)
-    used = float(problem.distortion @ noise)
-    slop = 4 * (sum(mechanism.shape) + problem.joint.shape[0]) * _UNIT
-    scale = abs(problem.budget) + float(abs(problem.distortion) @ noise)
-    violation = max((used - problem.budget) / (scale or 1.0) - 0.5 * most_excess(np.float64), 0.0)
-
-    rule, level = valid_scores(problem.joint.sum(axis=1), np.asarray(scores, dtype=np.float64)[0])
-    price = nonnegative(np, np.asarray(multiplier, dtype=np.float64))
-    columns = problem.columns()
-    gain = np.einsum("ysz,ys->z", columns, rule)
-    excess = problem.distortion - problem.distortion.min()
-    slack = problem.budget - float(problem.distortion.min())
-    chain = mechanism.size + problem.joint.shape[0] + 8
-    size = np.einsum("ysz,ys->z", columns, abs(rule)).max() + abs(level).max()
-    size = size + price * (excess.max() + abs(slack))
-    bound = (gain + price * excess).min() - price * slack - chain * _UNIT * size
-    value = leakage * (1 + slop) + slop
-    return Certificate(value, max(bound, 0.0), np.array([leakage]), np.array([used]), violation)
+def _with_parts(program: Program, parts: PyTree) -> Program:
+    terms, cost, constraints, budgets = parts
+    names = ("rows", "reference", "cap", "offset", "bound")
+    changed = [
+        dataclasses.replace(term, **dict(zip(names, numbers, strict=True)))
+        for term, numbers in zip(program.terms, terms, strict=True)
+    ]
+    return dataclasses.replace(program, terms=tuple(changed), cost=cost, constraints=constraints, budgets=budgets)

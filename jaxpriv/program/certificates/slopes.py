@@ -31,7 +31,7 @@ from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.forms import AbstractProblemForm
-from jaxpriv.program.certificates.streamed import lagrangian
+from jaxpriv.program.certificates.lagrangian import lagrangian
 from jaxpriv.program.lower import (
     Limits,
     distance_program,

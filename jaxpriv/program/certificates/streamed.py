@@ -1,20 +1,16 @@
 """The certificate for operators: the numbers of `program.certify` from sums over blocks, float64."""
 
-import dataclasses
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import PyTree
 
 from jaxpriv._runtime.types import Arr
-from jaxpriv._runtime.validation import is_traced
 from jaxpriv.data.channel import AbstractChannel, push
 from jaxpriv.data.streaming import cheapest
-from jaxpriv.program.certify import Certificate, column_values, into_set, nonnegative, shared_prices
-from jaxpriv.program.convex import Program, StreamedProgram
+from jaxpriv.program.certify import Certificate, column_values, nonnegative
+from jaxpriv.program.convex import StreamedProgram
 
+# The unit of rounding: a correctly rounded operation is off by at most this share.
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
 
@@ -81,47 +77,3 @@ def _bound(program: StreamedProgram, rules: np.ndarray, multipliers: np.ndarray,
     bound = float(total) - spent - chain * _UNIT * size
     # Distortions are nonnegative, and no release leaks less than one that ignores the data.
     return max(bound if np.isfinite(bound) else -np.inf, float(program.least))
-
-
-def lagrangian(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> Arr:
-    """The Lagrangian Lambda of the program; its gradient in the arrays of `program` is the slope of the optimum."""
-    xp = jnp if is_traced(program, mechanism, k, eta, price) else np
-    limits = len(program.budgets)
-    eta, price = nonnegative(xp, xp.asarray(eta)), nonnegative(xp, xp.asarray(price))
-    if program.peaked:
-        price = shared_prices(xp, program, price)
-    used = (program.constraints * mechanism).sum(axis=(1, 2))
-    total = (program.cost * mechanism).sum() + price[:limits] @ (used - program.budgets)
-    for term, at in zip(program.terms, program.layout, strict=True):
-        weight = xp.ones_like(k[:, 0])
-        if term.priced:
-            weight = price[at.limit] * weight
-            total = total - price[at.limit] * term.bound
-        elif at.worst is not None:
-            weight = eta[:, at.worst]
-            total = total + weight @ (term.offset @ mechanism)
-        w = jnp.matmul(term.rows, mechanism, precision="highest") if xp is jnp else term.rows @ mechanism
-        claimed = column_values(term, w) * weight if term.smooth else into_set(xp, term, k[:, at.rows], weight) * w.T
-        total = total + claimed.sum()
-    return total
-
-
-def along(program: Program, change: Program, *at: Arr) -> Arr:
-    """The derivative of the Lagrangian as the arrays of the program change, at a fixed (mechanism, k, eta, price)."""
-    return jax.jvp(lambda parts: lagrangian(_with_parts(program, parts), *at), (_parts(program),), (_parts(change),))[1]
-
-
-def _parts(program: Program) -> PyTree:
-    """The arrays that the Lagrangian depends on."""
-    terms = [(term.rows, term.reference, term.cap, term.offset, term.bound) for term in program.terms]
-    return terms, program.cost, program.constraints, program.budgets
-
-
-def _with_parts(program: Program, parts: PyTree) -> Program:
-    terms, cost, constraints, budgets = parts
-    names = ("rows", "reference", "cap", "offset", "bound")
-    changed = [
-        dataclasses.replace(term, **dict(zip(names, numbers, strict=True)))
-        for term, numbers in zip(program.terms, terms, strict=True)
-    ]
-    return dataclasses.replace(program, terms=tuple(changed), cost=cost, constraints=constraints, budgets=budgets)

@@ -25,7 +25,7 @@ from jaxpriv.leakage.evaluation import log_ratios
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.problems.lexicographic import LexicographicProblem
-from jaxpriv.program.certificates.lagrangian import certify_noise
+from jaxpriv.program.certificates.noise import certify_noise
 from jaxpriv.program.certificates.streamed import certify_streamed
 from jaxpriv.program.certificates.units import largest, least_limits
 from jaxpriv.program.certify import Certificate, certify_program, column_values, excess_of, violation_of
