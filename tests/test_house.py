@@ -29,6 +29,22 @@ def test_no_class_name_stands_for_two_things(trees):
     assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
+def test_no_name_of_a_package_hides_one_of_its_modules(trees):
+    """`import jaxpriv.a.b as b` gives what the package calls `b`."""
+    hidden = []
+    for path, tree in trees.items():
+        if path.name == "__init__.py":
+            package = ".".join(("jaxpriv", *path.parent.parts))
+            taken = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+            for node in tree.body:
+                if isinstance(node, ast.ImportFrom) and node.module != package:
+                    taken |= {alias.asname or alias.name for alias in node.names}
+            hidden += [
+                f"{package}.{other.stem}" for other in trees if other.parent == path.parent and other.stem in taken
+            ]
+    assert hidden == []
+
+
 # Where such a name says what its thing is: a group of options, masks of what is known, columns kept as they were, the
 # outcome 1, and parameters of public functions.
 SAYS_ENOUGH = {
