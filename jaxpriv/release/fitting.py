@@ -23,11 +23,11 @@ from jaxpriv.program.lower import distance_scale
 from jaxpriv.program.solution import Solution
 from jaxpriv.release.counting import CountedParts, check_symbols, read_parts
 from jaxpriv.release.following import least_after
+from jaxpriv.release.grouped_symbols import certified_groups
 from jaxpriv.release.mechanism import MADE_BY_FIT, Asked, Evidence, Labels, Mechanism, shares
 from jaxpriv.release.obstacles import MOST_OTHER
 from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.release.table import (
-    certified_groups,
     check_resolution,
     leakage_of,
     quantise,

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from jaxpriv.errors import InfeasibleError, IntegrityError, NotCertifiedError
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.release import Evidence, Mechanism, fit
-from jaxpriv.release.table import certified_groups
+from jaxpriv.release.grouped_symbols import certified_groups
 from jaxpriv.statistics.tables import Categories, Edges, Quantiles, column_distortion, count_table
 from jaxpriv.verifier import verify
 from jaxpriv.verifier.designs import read_audit, read_design

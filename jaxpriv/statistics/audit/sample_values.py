@@ -7,7 +7,8 @@ import numpy as np
 from jaxpriv._runtime.validation import listed, real_array, texts, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, Row, by_name, parameters_of
-from jaxpriv.leakage.evaluation import of_orders, rows_of, values_of_joints
+from jaxpriv.leakage.all_measures import of_orders, rows_of
+from jaxpriv.leakage.evaluation import values_of_joints
 from jaxpriv.leakage.registry import reported_rows
 
 # Resamples of the bootstrap: its quantiles at 0.95 need a few hundred.
