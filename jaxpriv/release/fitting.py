@@ -352,7 +352,7 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
         sources = (
             f"With a mean distortion of at most {request.budget:g} the least leakage on the records of the design is "
             f"between {lower(least.lower_bound)} and {upper(float(least.value))} "
-            f"{work.measure.unit}; the leakage budget is the second number and {request.leakage_tolerance:g}.",
+            f"{work.measure.unit}; the leakage budget is the second number plus {request.leakage_tolerance:g}.",
         )
         work = replace(work, asked=asked)
     clock.begin("designing")
