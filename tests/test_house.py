@@ -31,17 +31,14 @@ def test_no_class_name_stands_for_two_things(trees):
 
 def test_no_name_of_a_package_hides_one_of_its_modules(trees):
     """`import jaxpriv.a.b as b` gives what the package calls `b`."""
-    hidden = []
-    for path, tree in trees.items():
-        if path.name == "__init__.py":
-            package = ".".join(("jaxpriv", *path.parent.parts))
-            taken = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-            for node in tree.body:
-                if isinstance(node, ast.ImportFrom) and node.module != package:
-                    taken |= {alias.asname or alias.name for alias in node.names}
-            hidden += [
-                f"{package}.{other.stem}" for other in trees if other.parent == path.parent and other.stem in taken
-            ]
+    hidden = [
+        path.parent / alias.name
+        for path, tree in trees.items()
+        for node in tree.body
+        if path.name == "__init__.py" and isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if path.parent / f"{alias.name}.py" in trees and node.module != ".".join(("jaxpriv", *path.parent.parts))
+    ]
     assert hidden == []
 
 

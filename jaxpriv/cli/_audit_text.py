@@ -40,7 +40,7 @@ def mechanism_text(audit: "jp.statistics.audit.MechanismAudit", units: Units) ->
         parts.append(
             f"population: the whole column holds with confidence {audit.confidence:.6g}, for {audit.holds_for}"
         )
-    parts += [_MEANING[key] for key in ("stated_gap", "gap", "cap", "bootstrap") if key in columns]
+    parts += [text for key, text in _MEANING.items() if key in columns]
     if tested is not None:
         parts.append(
             f"releases: test of the claim that they come from this mapping: p = {tested.p_value:.3g} "

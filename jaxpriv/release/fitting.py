@@ -132,10 +132,10 @@ class Fitted(Shown):
         """
         release, asked, audit, limit = self.mechanism, self.mechanism.asked, self.audit, self.limit
         measure, per = measure_label(asked.measure), per_nat(units)
-        unit = " nats" if asked.problem != "budget" and self.claims["leakage"].unit == "nats" else ""
+        of_target = " nats" if asked.problem != "budget" and self.claims["leakage"].unit == "nats" else ""
         rows = {
             "status": self.status.replace("_", " "),
-            "target": f"{asked.problem} {asked.target:g}{unit}, leakage: {measure}",
+            "target": f"{asked.problem} {asked.target:g}{of_target}, leakage: {measure}",
             "alphabets": sizes(S=len(self.evidence.counts), X=len(release.useful), Y=len(release.released)),
             f"on the {int(self.evidence.counts.sum())} records of the design": "",
         }
@@ -161,8 +161,8 @@ class Fitted(Shown):
         rows |= {f"  {_CAPS[name]}": claim.end(units) for name, claim in release.guarantees.items()}
         if limit is not None:
             rows[f"population, confidence {limit.confidence:g}"] = f"design {limit.rung} of {limit.rungs}"
-            rows["target"] += f", so that {limit.limit:g}{unit} holds for the population"
-            rows[f"  {measure} at most"] = upper(limit.upper) + unit
+            rows["target"] += f", so that {limit.limit:g}{of_target} holds for the population"
+            rows[f"  {measure} at most"] = upper(limit.upper) + of_target
         if audit is not None and audit.assumptions.records is not None:
             rows[f"population, from {audit.assumptions.records} held-out records"] = f"confidence {audit.confidence:g}"
             stated = asked.measure

@@ -107,16 +107,13 @@ def certified_gap(
             raise InputError("problem: a solution that only states its gap is not verified by its problem")
         return CertifiedGap(row, _verified(solution, problem, wanted, channel), verified=True)
     value, leakage, stated = (
-        float(real_array(getattr(solution, part, None), f"solution.{part}", ndim=0))
-        for part in ("value", "leakage", "gap")
+        scalar(getattr(solution, part, None), f"solution.{part}", low=low)
+        for part, low in (("value", -np.inf), ("leakage", -np.inf), ("gap", 0.0))
     )
-    near = lambda number, reference: abs(number - reference) <= _SAME * (1 + abs(reference))  # noqa: E731
-    if not near(value, leakage):
+    if not np.isclose(value, leakage, _SAME, _SAME):
         raise InputError("solution minimised something else than the leakage: its gap is not about a measure")
-    if not held_out and not near(leakage, row.value):  # its records are other ones then
+    if not held_out and not np.isclose(leakage, row.value, _SAME, _SAME):  # its records are other ones then
         raise InputError("solution is about another mechanism, joint or measure: its leakage is not the value here")
-    if not (np.isfinite(stated) and stated >= 0):
-        raise InputError("solution.gap must be a finite number >= 0")
     return CertifiedGap(row, stated, verified=False)
 
 
