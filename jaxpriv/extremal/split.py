@@ -5,7 +5,7 @@ symbols of the same probability form one type with n_g members, and a posterior 
 raised: n_g + 1 cases where subsets number 2^n_g.
 
 A split keeps the most probable types exact and pools the rest into one divisible "fluid". The fluid can do whatever
-the pooled symbols can, so its optimum is an upper bound; a rotation (`unroll`) turns its posteriors into ones
+the pooled symbols can, so its optimum is an upper bound; a rotation (`rotation`) turns its posteriors into ones
 of real symbols.
 """
 

@@ -132,9 +132,10 @@ class Fitted(Shown):
         """
         release, asked, audit, limit = self.mechanism, self.mechanism.asked, self.audit, self.limit
         measure, per = measure_label(asked.measure), per_nat(units)
+        of_target = " nats" if asked.problem != "budget" and self.claims["leakage"].unit == "nats" else ""
         rows = {
             "status": self.status.replace("_", " "),
-            "target": f"{asked.problem} {asked.target:g}, leakage: {measure}",
+            "target": f"{asked.problem} {asked.target:g}{of_target}, leakage: {measure}",
             "alphabets": sizes(S=len(self.evidence.counts), X=len(release.useful), Y=len(release.released)),
             f"on the {int(self.evidence.counts.sum())} records of the design": "",
         }
@@ -160,8 +161,8 @@ class Fitted(Shown):
         rows |= {f"  {_CAPS[name]}": claim.end(units) for name, claim in release.guarantees.items()}
         if limit is not None:
             rows[f"population, confidence {limit.confidence:g}"] = f"design {limit.rung} of {limit.rungs}"
-            rows["target"] += f", so that {limit.limit:g} holds for the population"
-            rows[f"  {measure} at most"] = f"{upper(limit.upper)} in the units of the target"
+            rows["target"] += f", so that {limit.limit:g}{of_target} holds for the population"
+            rows[f"  {measure} at most"] = upper(limit.upper) + of_target
         if audit is not None and audit.assumptions.records is not None:
             rows[f"population, from {audit.assumptions.records} held-out records"] = f"confidence {audit.confidence:g}"
             stated = asked.measure
@@ -351,7 +352,7 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
         sources = (
             f"With a mean distortion of at most {request.budget:g} the least leakage on the records of the design is "
             f"between {lower(least.lower_bound)} and {upper(float(least.value))} "
-            f"{work.measure.unit}; the leakage budget is the second number and {request.leakage_tolerance:g}.",
+            f"{work.measure.unit}; the leakage budget is the second number plus {request.leakage_tolerance:g}.",
         )
         work = replace(work, asked=asked)
     clock.begin("designing")

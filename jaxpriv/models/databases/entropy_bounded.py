@@ -1,7 +1,7 @@
 """Adversaries of bounded knowledge: the worst prior P over the sequences with entropy H(P) >= b.
 
 With c = P(x_i = a) the prior and z = P(x_i = a|r) the posterior probability of a symbol the gain is ln z/c.
-The largest gain at FIXED z is z/c(z) with c(z) a convex program (below), whose multipliers at one z
+The largest gain at FIXED z is z/c(z) with c(z) a convex program (`least_prior`), whose multipliers at one z
 prove a bound for a whole cell [z1, z2], exact to second order in its width; posteriors near 0, where c may be
 1e-6 and less, have a bound of their own. Branch and bound over z, for all records, symbols and outputs together, does
 the rest: nothing is assumed about the number of local maxima.

@@ -1,14 +1,4 @@
-"""What is true of the records themselves: the values of measures on them and on resampled ones, the certified gap of a
-mechanism, and how much more somebody else's release leaks than the certified optimum. Nothing about a population.
-
-The excess of a release is counted from triples (s, x, y): what is private, what is useful, and what was released. On
-the frequencies of these records the release is the mapping W = P^(y|x); its leakage I(S;Y), distortion E d(X,Y) and
-disclosure I(X;Y) are exact for them. The optimum is that of the design problem for the same P^(s,x): least I(S;Y) of
-any mapping of X to the same Y with at most that distortion, or to any outputs with at least that disclosure. The excess
-lies between I(S;Y) less the value of the best mapping that was found and I(S;Y) less the certified lower bound. A
-mapping that was fitted on few records looks more informative than it is, to the release and the optimum alike;
-`audit_pairs` bounds the population.
-"""
+"""The values of measures on the records themselves, and on resampled ones: nothing about a population."""
 
 from collections.abc import Sequence
 
