@@ -207,7 +207,7 @@ def test_an_output_that_has_no_symbol_of_one_joint():
     checks.proved(jp.DistortionProblem(joints, table, budget=0.37, **form), "interior-point")
 
 
-@pytest.mark.parametrize("solver", ["interior-point", "mirror-descent"])
+@pytest.mark.parametrize("solver", ["interior-point", "mirror-descent", "hybrid-gradient"])
 def test_rules_of_excluded_private_symbols_are_no_larger_than_proofs_bear(solver):
     """One of -1e14 for the second symbol at output 1 left rounding of the bound: 0 was proved."""
     table = np.array([[0, INF, 0.6], [0.1, 0, 0.5], [0.8, 0.5, 0]])

@@ -296,6 +296,11 @@ _LEAST_SHARE = 1e-30
 _LEAST_RATIO = 1e-13
 
 
+def least_shares(term: Term, least: ScalarLike) -> Arr | ScalarLike:
+    """The least shares of an output's mass that rules of a smooth term are taken at, `least` but for powers."""
+    return xp.maximum(_LEAST_RATIO * term.reference, least) if term.rule_set.powers else least
+
+
 def average_rules(data: Data, ax: Arr, least: float = _LEAST_SHARE) -> Arr:
     """The rules (Y, T) of smooth terms at `ax` = A x of a mechanism, (Y, T), whose rows count as `least` of the largest
     one at least.
@@ -304,8 +309,8 @@ def average_rules(data: Data, ax: Arr, least: float = _LEAST_SHARE) -> Arr:
     for term, place in zip(data.terms, data.layout, strict=True):
         w = ax[:, place.rows]
         # A rule is the same for all multiples of w.
-        floor = xp.maximum(_LEAST_RATIO * term.reference, least) if term.rule_set.powers else least
-        parts.append(term.rule_at(xp.maximum(w / xp.maximum(w.max(axis=1, keepdims=True), tiny), floor)))
+        shares = w / xp.maximum(w.max(axis=1, keepdims=True), tiny)
+        parts.append(term.rule_at(xp.maximum(shares, least_shares(term, least))))
     return xp.concatenate(parts, axis=1)
 
 
