@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.machine import machine, versions
 from benchmarks.mine import mine
 from jaxpriv.statistics.lift import Samples, named
-from jaxpriv.statistics.lift.known_tasks import KnownTask, known_tasks
+from jaxpriv.statistics.lift.known_answers import KnownTask, known_tasks
 from jaxpriv.statistics.lift.samples import one_hot
 
 OURS = "donsker-varadhan"

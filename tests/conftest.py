@@ -59,7 +59,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # later, inside a test, is checked as well.
 _PACKAGE = Path(__file__).resolve().parents[1] / "jaxpriv"
 # Public functions of these refuse bad arguments themselves, with an `InputError` that tests ask for.
-_OWN_CHECKS = {"jaxpriv.models.baselines", "jaxpriv.statistics.watchdog", "jaxpriv.statistics.watchdog.staircase"}
+_OWN_CHECKS = {"jaxpriv.models.baselines", "jaxpriv.statistics.watchdog", "jaxpriv.statistics.watchdog.thresholds"}
 _SHAPES = "Float|Int|Bool|Joint|Mechanism|PrivateMarginal|OutputJoint|Column|Scalar"
 _SHAPED = [
     name

@@ -29,6 +29,19 @@ def test_no_class_name_stands_for_two_things(trees):
     assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
+def test_no_name_of_a_package_hides_one_of_its_modules(trees):
+    """`import jaxpriv.a.b as b` gives what the package calls `b`."""
+    hidden = [
+        path.parent / alias.name
+        for path, tree in trees.items()
+        for node in tree.body
+        if path.name == "__init__.py" and isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if path.parent / f"{alias.name}.py" in trees and node.module != ".".join(("jaxpriv", *path.parent.parts))
+    ]
+    assert hidden == []
+
+
 # Where such a name says what its thing is: a group of options, masks of what is known, columns kept as they were, the
 # outcome 1, and parameters of public functions.
 SAYS_ENOUGH = {

@@ -13,7 +13,7 @@ from pathlib import Path
 import jax
 
 from jaxpriv.statistics.lift import named
-from jaxpriv.statistics.lift.known_tasks import known_tasks, self_test
+from jaxpriv.statistics.lift.known_answers import known_tasks, self_test
 
 DATA = Path(__file__).parent / "data"
 NAMES = ("donsker-varadhan", "chi-squared", "jensen-shannon", "squared-hellinger", "classifier", "plug-in")

@@ -28,18 +28,19 @@ _MEANING = {
 
 def mechanism_text(audit: "jp.statistics.audit.MechanismAudit", units: Units) -> str:
     rows, tested = audit.rows, audit.conformity
-    columns = {"fitted": "sample", "bootstrap": "estimate", "gap": "gap", "stated_gap": "gap as stated"}
+    fitted = "joint" if audit.confidence is None else "sample"
+    columns = {"fitted": fitted, "bootstrap": "estimate", "gap": "gap", "stated_gap": "gap as stated"}
     columns = _measured(rows, columns) | {"upper": "population <=", "cap": "cap"}
-    parts: list[object] = [*_gains(rows, audit.confidence), _table(rows, columns, units)]
+    parts: list[object] = [*_gains(rows, audit.confidence, units), _table(rows, columns, units)]
     utility = audit.utility
     lower = "" if utility.lower is None else f"; population >= {units.least(utility.lower)}"
-    parts.append(f"utility I(X;Y): {units.least(utility.fitted)} on the sample{lower}")
+    parts.append(f"utility I(X;Y): {units.least(utility.fitted)} on the {fitted}{lower}")
     parts += _notes(rows, columns)
     if audit.confidence is not None:
         parts.append(
             f"population: the whole column holds with confidence {audit.confidence:.6g}, for {audit.holds_for}"
         )
-    parts += [_MEANING[key] for key in ("stated_gap", "gap", "cap", "bootstrap") if key in columns]
+    parts += [text for key, text in _MEANING.items() if key in columns]
     if tested is not None:
         parts.append(
             f"releases: test of the claim that they come from this mapping: p = {tested.p_value:.3g} "
@@ -77,7 +78,7 @@ def pairs_text(audit: "jp.statistics.audit.PairsAudit", units: Units) -> str:
             f"{estimate.miller_madow * per:.5g} {units}, {interval}"
         )
     return _output.rendered(
-        *_gains(audit.rows, audit.confidence),
+        *_gains(audit.rows, audit.confidence, units),
         _table(audit.rows, columns, units),
         *_notes(audit.rows, columns),
         line,
@@ -105,7 +106,7 @@ def attributes_text(audit: "jp.statistics.audit.AttributeAudit") -> str:
     return _output.rendered(table, *lines, *_assumptions(audit.assumptions))
 
 
-def _gains(rows: "Sequence[jp.statistics.audit.AuditRow]", confidence: float | None) -> list[str]:
+def _gains(rows: "Sequence[jp.statistics.audit.AuditRow]", confidence: float | None, units: Units) -> list[str]:
     """What an adversary gains, in sentences, and which rows say it; none without these rows."""
     by_label = {_output.measure_label(row): row for row in rows}
     guess, gain, lift = (by_label.get(label) for label in ("correct-guess", "gain-zero-one, average", "max-lift"))
@@ -124,7 +125,7 @@ def _gains(rows: "Sequence[jp.statistics.audit.AuditRow]", confidence: float | N
         lines.append(
             "After the output that raises a private class most, this class is at most "
             f"{_times(lift.fitted, _output.upper)} as likely as before{_bounded(lift, confidence, _times)} "
-            "(e to the number of nats in row max-lift)."
+            f"({'e' if units is Units.nats else 2} to the number of {units} in row max-lift)."
         )
     return lines
 

@@ -42,7 +42,7 @@ def text(fit: "jp.release.FittedGroups", target: TargetOptions, units: Units) ->
     ((goal, value),) = ((name, value) for name, value in vars(target).items() if value is not None)
     cost, most = fit.cost, units.most
     lines = {
-        "target": f"{goal.replace('_', '-')} {value:g} for all groups",
+        "target": f"{goal.replace('_', '-')} {value:g}{'' if goal == 'budget' else ' nats'} for all groups",
         "alphabets": f"|S| = {len(asked.counts)}, {len(fit.groups)} groups of useful columns",
         f"on the {int(asked.counts.sum())} records of the design": "",
         "  leakage of all groups together": most(cost.joint) + ("" if fit.exact else ", by the chain rule"),

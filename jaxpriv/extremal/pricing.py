@@ -37,7 +37,9 @@ import numpy as np
 
 from jaxpriv._runtime.numerics import kl_excess
 from jaxpriv.column_generation import Pool
-from jaxpriv.extremal.types import AbstractTypesPricer, Recipe, Split, columns_of, outer_sum
+from jaxpriv.extremal.rotation import Recipe
+from jaxpriv.extremal.split import Split, outer_sum
+from jaxpriv.extremal.types import AbstractTypesPricer, columns_of
 
 # Coordinates that leave their range by no more than rounding are in it.
 _ROUNDING = 1e-12

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 from jaxpriv._runtime.clock import ProgressLike, clock_of
 from jaxpriv._runtime.divergences import entropy
 from jaxpriv._runtime.validation import scalar
-from jaxpriv.extremal.utility import MaximumUtility, among, mechanism_of, posteriors, result_of
+from jaxpriv.extremal.repair import mechanism_of
+from jaxpriv.extremal.utility import MaximumUtility, among, result_of
+from jaxpriv.extremal.vertices import posteriors
 from jaxpriv.models.databases import information_privacy, sequences
 from jaxpriv.models.databases.universe import prior_over, record_limits, universe_sizes
 

@@ -26,18 +26,9 @@ from jaxpriv._runtime.resources import need_memory
 from jaxpriv.column_generation import MOST, MasterSolution, Pool, best_plan
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.extremal.pricing import BoxPricer, RatioPricer, chord_at_one, defect
-from jaxpriv.extremal.types import (
-    AbstractTypesPricer,
-    Design,
-    Recipe,
-    Split,
-    columns_of,
-    combinations_of,
-    priced_columns,
-    proved_bound,
-    split_at,
-    unroll,
-)
+from jaxpriv.extremal.rotation import Recipe, unroll
+from jaxpriv.extremal.split import Split, combinations_of, split_at
+from jaxpriv.extremal.types import AbstractTypesPricer, Design, columns_of, priced_columns, proved_bound
 
 # Exchanges of one local search: it ends sooner where none gains.
 _STEPS = 12

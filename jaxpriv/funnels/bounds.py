@@ -17,7 +17,7 @@ satisfies (sum m_k q_k = P_X)
 so a bound on psi(q) - nu.q over the simplex is a bound on the left side, and with it on every form of the problem.
 
 Some prices are known without a search: those of the lines I(S;Y) = eta I(X;Y) and c I(X;Y), where the channel from X to
-S keeps at most eta and at least c of a divergence (`contraction_proofs`).
+S keeps at most eta and at least c of a divergence (`contraction`).
 
 A measure of finitely many actions (`gains`) is outer( sum_k m_k phi(q_k) + shift ), outer increasing. With
 psi(q) = phi(q) + lambda H(q) the same holds of the sum, without H(S).

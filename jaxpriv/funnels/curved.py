@@ -27,8 +27,9 @@ from jaxpriv._runtime.clock import Clock
 from jaxpriv.column_generation import MOST, MasterSolution, Pool
 from jaxpriv.column_generation.rounds import generate_columns
 from jaxpriv.errors import InputError, ResourceError
+from jaxpriv.extremal.repair import mechanism_of
 from jaxpriv.extremal.types import columns_of, proved_bound
-from jaxpriv.extremal.utility import MaximumUtility, mechanism_of, result_of
+from jaxpriv.extremal.utility import MaximumUtility, result_of
 from jaxpriv.funnels.gains import curved_of
 from jaxpriv.funnels.pricing._base import xlogx
 from jaxpriv.leakage import AbstractLeakage

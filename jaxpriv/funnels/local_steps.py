@@ -1,4 +1,4 @@
-"""The steps of the local methods: differences of convex functions, with the bottleneck's, and the EM-relaxed steps.
+"""Steps of the local methods that descend: those of the funnel, and the bottleneck's with a step of -1/lam.
 
 Mirror descent with difference-of-convex steps on the funnel Lagrangian  F(W) = leak(W) - lam I(X;Y).
 
@@ -7,7 +7,7 @@ tangent, the convex part by its tangent and a relative entropy, and the sum is m
 
     W'[x,y]  proportional to  W[x,y] exp( -t ( c[x,y] - lam u[x,y] ) ),      K = sum_x p_x D(W'_x || W_x)
 
-(u and c as below).  For I(S;Y) and 0 <= lam <= 1 the descent is monotone for t <= 1/(1 - lam): with
+(u and c as in `balance`).  For I(S;Y) and 0 <= lam <= 1 the descent is monotone for t <= 1/(1 - lam): with
 D_leak, D_I the Bregman divergences of I(S;Y) and of I(X;Y),
 
     D_leak(W',W) = D(w'||w) - D(r'||r),      D_I(W',W) = K - D(r'||r),      D(w'||w) <= K  (data processing),

@@ -1,4 +1,4 @@
-"""Funnel and bottleneck problems: the choice of a solver, the release of its result, and their frontiers."""
+"""Funnel and bottleneck problems: the choice of a solver, and the release of its result."""
 
 import dataclasses
 import time

@@ -19,7 +19,8 @@ import numpy as np
 
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.errors import InputError
-from jaxpriv.extremal.utility import MaximumUtility, parse_limits, utility_within
+from jaxpriv.extremal.limits import parse_limits
+from jaxpriv.extremal.utility import MaximumUtility, utility_within
 from jaxpriv.funnels.curved import CurvedSet
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of, measuring_error
 from jaxpriv.leakage import Lift, evaluate

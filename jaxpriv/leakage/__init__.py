@@ -37,18 +37,9 @@ from jaxpriv.leakage._base import (
     lift_of,
     posterior_of,
 )
+from jaxpriv.leakage.all_measures import Report, Row, prior_free_cap, report
 from jaxpriv.leakage.cost import CostGainBounds, cost_gain_bound, cost_gain_bounds
-from jaxpriv.leakage.evaluation import (
-    Evaluation,
-    Report,
-    Row,
-    Witness,
-    evaluate,
-    evaluate_all,
-    exact_values,
-    prior_free_cap,
-    report,
-)
+from jaxpriv.leakage.evaluation import Evaluation, Witness, evaluate, evaluate_all, exact_values
 from jaxpriv.leakage.registry import NAMES, by_name, forms_of, named, parameters_of
 
 if TYPE_CHECKING:  # what few programs use, imported when it is

@@ -22,7 +22,8 @@ from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import Scale, Traits, posterior_of
 from jaxpriv.leakage.cost import AbstractCost
 from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Term, View
-from jaxpriv.leakage.user_divergence import OWN_FUNCTION, call, check_loss, costs_and_slopes, in_units, of_rows
+from jaxpriv.leakage.user_divergence import OWN_FUNCTION, check_loss, costs_and_slopes, in_units
+from jaxpriv.leakage.user_functions import call, of_rows
 
 __all__ = [
     "CustomLoss",

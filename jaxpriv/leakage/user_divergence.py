@@ -4,9 +4,8 @@ That is: finite, convex, differentiated rightly. Values at some points are compa
 function that is convex there may still fail between them: what a certificate assumes is that it does not.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial, wraps
 from typing import ClassVar, TypeAlias
 
 import equinox as eqx
@@ -24,6 +23,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import Scale, Traits
 from jaxpriv.leakage.f_rules import AbstractCurve, AbstractDivergence, f_rules
 from jaxpriv.leakage.rule_sets import Rules, View
+from jaxpriv.leakage.user_functions import TANGENT_ROUNDING, call
 
 __all__ = [
     "UserDivergence",
@@ -42,68 +42,6 @@ def in_units(size: float) -> Scale:
     return Scale(lambda total: size * total, lambda value: value / size, lambda _: 1.0 / size)
 
 
-# A user's JAX function called with NumPy arrays: compiled for a few numbers of rows, for all numbers of rows.
-#
-# One call runs in tens of microseconds. Operation by operation, JAX would compile every operation for every shape.
-
-
-# Numbers of rows are rounded up to the least one times a power of the growth: three programs serve 16 to 256 rows.
-_GROWTH = 4
-# The programs used last are kept; each holds its user's function.
-_MOST_PROGRAMS = 48
-
-
-def call(function: Callable[..., object], owner: Hashable, *arrays: Arr, least_rows: int = 16) -> PyTree:
-    """function(owner, *arrays) as NumPy arrays, in the arrays' own precision.
-
-    `function` maps rows (the first axis, of equal length) to rows, each by itself; it stands in a module, and owners
-    that are equal give equal results: the pair is what a compiled program is kept by.
-    """
-    rows, size = len(arrays[0]), least_rows
-    while size < rows:
-        size *= _GROWTH
-    filled = [_filled(np.asarray(array), size) for array in arrays]
-    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        program = _compiled(function, owner, tuple((array.shape, array.dtype) for array in filled))
-        results = program(*filled)
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[:rows], results)
-
-
-def _filled(array: np.ndarray, size: int) -> np.ndarray:
-    """More rows, equal to the first one (ones where there is none), which whatever is done to the first can take."""
-    row = array[:1] if len(array) else np.ones((1, *array.shape[1:]), array.dtype)
-    return np.concatenate([array, np.repeat(row, size - len(array), axis=0)])
-
-
-@lru_cache(maxsize=_MOST_PROGRAMS)
-def _compiled(
-    function: Callable[..., object], owner: Hashable, shapes: tuple[tuple[tuple[int, ...], np.dtype], ...]
-) -> Callable[..., PyTree]:
-    arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
-    return jax.jit(partial(function, owner)).lower(*arguments).compile()
-
-
-@lru_cache(maxsize=_MOST_PROGRAMS)
-def _traced(function: Callable[..., object], owner: Hashable) -> Callable[..., PyTree]:
-    """Traced once, wherever a program has it. JAX's caches hold what is traced as long as its function lives."""
-    return jax.jit(partial(function, owner))
-
-
-def of_rows(function: Callable[..., object]) -> Callable[..., PyTree]:
-    """`function(owner, *rows)`, written in JAX for one row of each array, for all rows: of NumPy's by `call`."""
-
-    def every(owner: Hashable, *arrays: Array) -> PyTree:
-        return jax.vmap(partial(function, owner))(*arrays)
-
-    @wraps(function)
-    def of_all(owner: Hashable, *arrays: Arr) -> PyTree:
-        return call(every, owner, *arrays) if xp.of(*arrays) is np else _traced(every, owner)(*arrays)
-
-    return of_all
-
-
-# Tangents may lie above the values by rounding of the user's function, relative to the numbers compared.
-_TANGENT_ROUNDING = 1e-9
 # Ratios and announcements at which a user's function is compared with its tangents. Choices: more find more mistakes.
 _RATIOS, _ANNOUNCEMENTS = 200, 40
 
@@ -194,7 +132,7 @@ def _check_proper(form: str, loss: Callable[[Array], Array], q: np.ndarray) -> N
 def _above(start: np.ndarray, rises: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Where start + rises exceeds `values` beyond rounding."""
     size = abs(start) + abs(rises) + np.where(np.isfinite(values), abs(values), 0.0)
-    return ~(start + rises <= values + _TANGENT_ROUNDING * size)
+    return ~(start + rises <= values + TANGENT_ROUNDING * size)
 
 
 # Ratios t beyond these change no value in float64, and polynomials in them stay finite.
@@ -260,7 +198,7 @@ class UserDivergence(AbstractDivergence):
         curve = UserCurve.of(self)
         check_convex(form, curve.value, curve.slope, curve.tilt)
         at_one = float(curve.value(np.ones(1))[0])
-        if not abs(at_one) <= _TANGENT_ROUNDING:  # of a bound of 0 too, which no mechanism may undercut
+        if not abs(at_one) <= TANGENT_ROUNDING:  # of a bound of 0 too, which no mechanism may undercut
             raise InputError(f"{form}: f is {curve.size * at_one:.3g} at t = 1: subtract that, from at_zero too")
 
     @property

@@ -23,11 +23,11 @@ from jaxpriv.program.lower import distance_scale
 from jaxpriv.program.solution import Solution
 from jaxpriv.release.counting import CountedParts, check_symbols, read_parts
 from jaxpriv.release.following import least_after
+from jaxpriv.release.grouped_symbols import certified_groups
 from jaxpriv.release.mechanism import MADE_BY_FIT, Asked, Evidence, Labels, Mechanism, shares
 from jaxpriv.release.obstacles import MOST_OTHER
 from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.release.table import (
-    certified_groups,
     check_resolution,
     leakage_of,
     quantise,
@@ -132,9 +132,10 @@ class Fitted(Shown):
         """
         release, asked, audit, limit = self.mechanism, self.mechanism.asked, self.audit, self.limit
         measure, per = measure_label(asked.measure), per_nat(units)
+        of_target = " nats" if asked.problem != "budget" and self.claims["leakage"].unit == "nats" else ""
         rows = {
             "status": self.status.replace("_", " "),
-            "target": f"{asked.problem} {asked.target:g}, leakage: {measure}",
+            "target": f"{asked.problem} {asked.target:g}{of_target}, leakage: {measure}",
             "alphabets": sizes(S=len(self.evidence.counts), X=len(release.useful), Y=len(release.released)),
             f"on the {int(self.evidence.counts.sum())} records of the design": "",
         }
@@ -160,8 +161,8 @@ class Fitted(Shown):
         rows |= {f"  {_CAPS[name]}": claim.end(units) for name, claim in release.guarantees.items()}
         if limit is not None:
             rows[f"population, confidence {limit.confidence:g}"] = f"design {limit.rung} of {limit.rungs}"
-            rows["target"] += f", so that {limit.limit:g} holds for the population"
-            rows[f"  {measure} at most"] = f"{upper(limit.upper)} in the units of the target"
+            rows["target"] += f", so that {limit.limit:g}{of_target} holds for the population"
+            rows[f"  {measure} at most"] = upper(limit.upper) + of_target
         if audit is not None and audit.assumptions.records is not None:
             rows[f"population, from {audit.assumptions.records} held-out records"] = f"confidence {audit.confidence:g}"
             stated = asked.measure
@@ -169,9 +170,8 @@ class Fitted(Shown):
             for row in audit.rows:
                 asked_for = (row.name, row.form, row.order, row.divergence) == named
                 if row.upper is not None and (asked_for or row.name in ("mutual-information", "maximal-leakage")):
-                    scale, unit = (per, units) if row.units == "nats" else (1.0, row.units)
-                    most = f"{upper(row.upper * scale)} {unit}" if np.isfinite(row.upper) else "inf (no bound)"
-                    rows[f"  {measure_label(row)} at most"] = most
+                    most = str(row.upper) if np.isfinite(row.upper) else None
+                    rows[f"  {measure_label(row)} at most"] = Claim(None, most, row.units).end(units)
             if audit.utility.lower is not None:
                 rows["  utility I(X;Y) at least"] = f"{lower(audit.utility.lower * per)} {units}"
         return rows
@@ -351,7 +351,7 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
         sources = (
             f"With a mean distortion of at most {request.budget:g} the least leakage on the records of the design is "
             f"between {lower(least.lower_bound)} and {upper(float(least.value))} "
-            f"{work.measure.unit}; the leakage budget is the second number and {request.leakage_tolerance:g}.",
+            f"{work.measure.unit}; the leakage budget is the second number plus {request.leakage_tolerance:g}.",
         )
         work = replace(work, asked=asked)
     clock.begin("designing")

@@ -156,7 +156,7 @@ def check_replaced(option: str, path: Path, kind: str | None = None) -> None:
     except ValueError:
         record = None
     if not isinstance(record, dict) or record.get("format", kind) != kind:
-        raise InputError(f"{option}: {path} exists and is not a result in JSON; name another one")
+        raise InputError(f"{option}: {path} exists and is not what {option} writes; name another file")
 
 
 def _write(path: Path, text: str, inputs: list[Path]) -> None:

@@ -1,8 +1,8 @@
 """Lower bounds on what any mapping could reach, from counts and the scores and prices of a design: exact, rounded
 against the claim.
 
-First for mutual information and sums of largest entries, with a distortion; then for the worst outcome; then for
-funnels. Standard library only.
+For mutual information and sums of largest entries, with a distortion; `worst_outcome_bounds` and `disclosure_bounds`
+have the others. Standard library only.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,4 @@
-"""A released file: that it is the one that was written, that it holds only what it may, and that it comes from its
-design.
+"""A released file: that it is the one that was written, and that it holds only what it may.
 
 A receipt binds a file to a design by their hashes. It is written last: a file without one is not a finished release. It
 holds no hash of the records and no randomness.

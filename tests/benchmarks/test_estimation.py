@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("optax")
 
 from benchmarks.estimation import against, drawn
-from jaxpriv.statistics.lift.known_tasks import known_tasks
+from jaxpriv.statistics.lift.known_answers import known_tasks
 
 
 def test_foldings_test_every_row_once():

@@ -62,6 +62,8 @@ def test_what_an_adversary_gains_stands_first(files, problem):
     with_joint = " ".join(printed("audit mechanism.npz --joint problem.npz").split())
     assert with_joint.startswith("Under this joint the best guess")
     assert "% with it (row correct-guess" in with_joint
+    assert "nats on the joint" in with_joint
+    assert "(2 to the number of bits in row max-lift)" in " ".join(printed(line, "--units bits").split())
 
 
 def test_a_release_without_use_for_a_guess_says_so(save):

@@ -115,6 +115,7 @@ def test_a_target_that_x_itself_meets_is_refused_or_stated(people, tmp_path):
         found = run(line, "--unchanged")
     assert found.exit_code == 0, found.output
     assert "Every record is released as it is" in found.stdout
+    assert "leakage-budget 5 nats, leakage: mutual-information" in found.stdout
     table = Mechanism.load("design.zip").matrix()
     assert np.array_equal(table, np.eye(len(table)))
 

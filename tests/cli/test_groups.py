@@ -166,5 +166,5 @@ def test_options_that_groups_do_not_have():
     mistaken(f"{line} --budget 0.1 --grouped", "not both")
     mistaken(f"{line} --budget 0.1 --group b", "named once")
     chosen = "fit people.csv --private s --useful a --useful c --grouped"
-    printed(chosen, "--leakage-budget 0.02 --out chosen.zip")
+    assert "leakage-budget 0.02 nats for all" in printed(chosen, "--leakage-budget 0.02 --out chosen.zip --units bits")
     assert GroupedMechanism.load("chosen.zip").released_columns == ("a", "c")

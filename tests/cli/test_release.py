@@ -59,7 +59,7 @@ def test_released_and_verified(tmp_path):
     refused(run("release people.csv --design damaged.zip --out 2.csv --receipt 2"), 5)
     mistaken("verify absent.zip", "does not exist")
     for line in ("verify design.zip --json receipt.json", "counts out.csv --design design.zip --json receipt.json"):
-        mistaken(line, "--json: receipt.json exists and is not a result in JSON")
+        mistaken(line, "--json: receipt.json exists and is not what --json writes")
     mistaken("verify design.zip --records people.csv", "--records goes with --released:")
     assert run("verify --unknown").exit_code == 2
     assert "AUDIT.zip" in printed("verify --help")

@@ -330,7 +330,7 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(problem, tmp
     mistaken(f"{asked} --json problem.npz", "--json")
     design = tmp_path / "design.zip"
     design.write_bytes(b"PK")
-    mistaken(f"{asked} --json design.zip", "--json: design.zip exists and is not a result")
+    mistaken(f"{asked} --json design.zip", "--json: design.zip exists and is not what --json writes")
     design.unlink()
     mistaken(f"{asked} --out same --json same", "--json", "--out")
     refused(run(asked, "--out", tmp_path), 2, "--out", "not a regular file")

@@ -8,7 +8,7 @@ import pytest
 from jaxpriv import leakage, maximum_utility
 from jaxpriv.extremal import search
 from jaxpriv.extremal.search import BoxSearch, RatioSearch
-from jaxpriv.extremal.types import split_at
+from jaxpriv.extremal.split import split_at
 from tests.cases import thorough
 from tests.information import divergence
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from jaxpriv.errors import InfeasibleError, IntegrityError, NotCertifiedError
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.release import Evidence, Mechanism, fit
-from jaxpriv.release.table import certified_groups
+from jaxpriv.release.grouped_symbols import certified_groups
 from jaxpriv.statistics.tables import Categories, Edges, Quantiles, column_distortion, count_table
 from jaxpriv.verifier import verify
 from jaxpriv.verifier.designs import read_audit, read_design
@@ -152,6 +152,7 @@ def test_a_limit_holds_for_the_population():
         w = found.mechanism.matrix()
         leaks.append(value_of(MutualInformation(), POPULATION, w))
         assert found.limit.upper <= found.limit.limit == 0.08
+        assert "0.08 nats holds for the population" in found.lines("bits")["target"]
         assert found.mechanism.asked.target == pytest.approx(0.08 * found.limit.rung / 12)
         assert found.audit is None
         assert found.evidence.held_out is None

@@ -8,7 +8,7 @@ import pytest
 
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 from jaxpriv.release import Evidence, Mechanism, fit, release
-from jaxpriv.release.releasing import Ledger
+from jaxpriv.release.ledger import Ledger
 from jaxpriv.statistics.tables import Categories, Codebook, Edges
 from jaxpriv.verifier import __main__ as command, archive, read_audit, read_design, read_receipt, verify
 from tests.cli.conftest import refused, run

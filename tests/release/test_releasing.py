@@ -19,7 +19,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError, ResourceError
-from jaxpriv.release import Mechanism, audit_design, drift, estimate_counts, fit, release, releasing as releasing_module
+from jaxpriv.release import Mechanism, audit_design, drift, estimate_counts, fit, ledger, release
 from jaxpriv.release.report import report
 from jaxpriv.statistics.tables import Categories, Edges
 from jaxpriv.verifier import verify
@@ -540,7 +540,7 @@ def test_a_folder_without_room_for_the_ledger_is_an_error(tmp_path, table, relea
 
 def test_without_the_locks_of_unix(tmp_path, releasing, monkeypatch):
     """A lock file that is created exclusively takes the place of `flock` (Windows)."""
-    monkeypatch.setattr(releasing_module, "fcntl", None)
+    monkeypatch.setattr(ledger, "fcntl", None)
     releasing("first")
     assert not list(tmp_path.glob("*.lock"))
     (own,) = ledgers(tmp_path)
@@ -552,7 +552,7 @@ def test_without_the_locks_of_unix(tmp_path, releasing, monkeypatch):
         left.unlink()
         assert not (tmp_path / "second.csv").exists()
     assert releasing("second").served == 1200
-    code = "import sys; sys.modules['fcntl'] = None; import jaxpriv.release.releasing as one; print(one.fcntl)"
+    code = "import sys; sys.modules['fcntl'] = None; import jaxpriv.release.ledger as one; print(one.fcntl)"
     assert run_python("-c", code) == "None\n"
 
 
@@ -565,9 +565,9 @@ def test_a_lock_whose_file_is_not_removed_ends(tmp_path, monkeypatch, error):
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", unlink)
-        with contextlib.suppress(KeyboardInterrupt), releasing_module.locked(tmp_path / "ledger"):
+        with contextlib.suppress(KeyboardInterrupt), ledger.locked(tmp_path / "ledger"):
             pass
-    with releasing_module.locked(tmp_path / "ledger"):
+    with ledger.locked(tmp_path / "ledger"):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -578,7 +578,7 @@ def test_a_lock_that_is_released_is_taken_by_one_process(tmp_path):
 
     def work():
         for _ in range(30):
-            with releasing_module.locked(path, wait=True):
+            with ledger.locked(path, wait=True):
                 inside.append(1)
                 most.append(len(inside))
                 inside.pop()

@@ -25,7 +25,7 @@ from jaxpriv.statistics.lift import (
 )
 from jaxpriv.statistics.lift.classifiers import temperature
 from jaxpriv.statistics.lift.estimating import e_gamma, estimate
-from jaxpriv.statistics.lift.known_tasks import known_tasks, self_test
+from jaxpriv.statistics.lift.known_answers import known_tasks, self_test
 from jaxpriv.statistics.lift.log_lift import project
 from jaxpriv.statistics.lift.training import _standardisation
 from tests.cases import raised, refused

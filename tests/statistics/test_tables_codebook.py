@@ -476,7 +476,7 @@ def test_the_rest_has_a_label_that_is_no_class():
 
 @pytest.mark.parametrize("values", [[None, None], ["", ""], pl.Series([None, None], dtype=pl.Float64)])
 def test_a_column_without_a_value_is_no_column(values):
-    with refused("column 'x' has no value that is not missing; leave it out"):
+    with refused("column 'x' has no value: every cell is missing; leave it out"):
         fit_codebook(pl.DataFrame({"s": ["0", "1"], "x": values}), private="s", useful="x")
 
 

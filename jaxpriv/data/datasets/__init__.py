@@ -8,12 +8,6 @@ Raw files are checked against the SHA256 of the originals: most copies in circul
 
 The embedded table counts the people of the Adult (Census Income) data by age, income, gender and education.
 Source: Becker and Kohavi (1996), Adult, UCI Machine Learning Repository, DOI 10.24432/C5XW20, CC BY 4.0.
-
-The COMPAS file holds names and birth dates and has no licence, so it is never part of jaxpriv; only the six columns of
-the experiment of Hsu, Asoodeh and Calmon are kept from it. S is the race (African-American, Caucasian), X are gender,
-age, number of prior crimes, length of stay in jail and the score of recidivism (decile, 1 to 10). ProPublica's two-year
-file keeps too many people who were arrested again (Barenstein 2019); for race as S this does not matter.
-Source: Angwin, Larson, Mattu and Kirchner, Machine Bias, ProPublica 2016, and its repository compas-analysis.
 """
 
 import csv

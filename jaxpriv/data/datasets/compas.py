@@ -1,4 +1,11 @@
-"""ProPublica's COMPAS records."""
+"""ProPublica's COMPAS records, from a file that is fetched or local.
+
+The file holds names and birth dates and has no licence, so it is never part of jaxpriv; only the six columns of
+the experiment of Hsu, Asoodeh and Calmon are kept from it. S is the race (African-American, Caucasian), X are gender,
+age, number of prior crimes, length of stay in jail and the score of recidivism (decile, 1 to 10). ProPublica's two-year
+file keeps too many people who were arrested again (Barenstein 2019); for race as S this does not matter.
+Source: Angwin, Larson, Mattu and Kirchner, Machine Bias, ProPublica 2016, and its repository compas-analysis.
+"""
 
 import csv
 import io

@@ -3,7 +3,7 @@
 phi is linear on each region and -lambda b is concave, so a least value of phi(q) - lambda b(q) - nu.q is at a vertex: a
 posterior of k symbols at which k - 1 equations hold, C_a.q = C_a'.q for the best actions (of actions that are taken
 each on its own: C_a.q = 0). There are up to binomial(|X| + A, A) of them. `neighbours` has those that differ from known
-ones in one symbol or one action, `rounded` goes from any posterior to a vertex that is no worse, and `least_on_faces`
+ones in one symbol or one action, `rounded` goes from any posterior to a vertex that is no worse, and `faces`
 lists those of a few symbols.
 """
 

@@ -4,8 +4,8 @@ A mechanism is a measure over posteriors q with mean P_X; the objective and the 
 each problem is a linear program over atoms q with duals (nu, lambda), and the best atom for given duals is a minimum
 of psi(q) - nu.q (maximum for the bottleneck). Where that minimum is found and proved, so is the optimum.
 
-A shared attribute A separates the blocks (below). For R above H(X|A) the funnel leaks R - H(X|S): A itself is
-then disclosed with some probability; for R below H(A) the bottleneck discloses A with some probability.
+A shared attribute A separates the blocks (`shared_attribute`). For R above H(X|A) the funnel leaks R - H(X|S): A itself
+is then disclosed with some probability; for R below H(A) the bottleneck discloses A with some probability.
 
 Witsenhausen and Wyner 1975 (envelopes of functions of the posterior); Asoodeh and Calmon 2020.
 """

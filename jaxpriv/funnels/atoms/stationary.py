@@ -1,7 +1,21 @@
 """Better atoms from a whole plan near its stationary point: all of them together, where pricing moves one at a time.
 
 The linear program over given atoms cannot move them, and pricing moves one at prices that belong to the old ones. The
-funnel's are moved by a joint descent, the bottleneck's by its self-consistent equations, which give prices, too.
+funnel's are moved by a joint descent, each on the support that it has (the bottleneck's: `bottleneck_prices`).
+
+A support can also be widened first: every symbol then moves some of its mass to outputs chosen at random, and the
+descent removes what does not help. For one block let W[x,y] be the mechanism of a plan, m_y = P(y), r_y = P(S|y),
+q_y = P(X|y), and
+
+    c[x,y] = sum_s T_sx ln( r_y(s)/P_s ),
+    F = I(S;Y) - lambda I(X;Y) = sum_xy p_x W[x,y] ( c[x,y] - lambda ln( q_y(x)/p_x ) ).
+
+With the concave part of F linearised and the convex part bounded by the log-sum inequality, the step
+
+    ln W'[x,y] = ( ln W[x,y] - lambda ln m_y - c[x,y] )/(1 - lambda) + a constant of x
+
+never raises F (`first_atoms` has such descents). It is short along a fibre { q : Tq = r } where lambda is small: it is
+lengthened as long as that lowers F. Zeros stay.
 """
 
 from dataclasses import dataclass
@@ -10,23 +24,6 @@ import numpy as np
 
 from jaxpriv._runtime.clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing import Component
-
-# Descent of all atoms of a plan together, each on the support that it has.
-#
-# A support can also be widened first: every symbol then moves some of its mass to outputs chosen at random, and the
-# descent removes what does not help. For one block let W[x,y] be the mechanism of a plan, m_y = P(y), r_y = P(S|y),
-# q_y = P(X|y), and
-#
-#     c[x,y] = sum_s T_sx ln( r_y(s)/P_s ),
-#     F = I(S;Y) - lambda I(X;Y) = sum_xy p_x W[x,y] ( c[x,y] - lambda ln( q_y(x)/p_x ) ).
-#
-# With the concave part of F linearised and the convex part bounded by the log-sum inequality, the step
-#
-#     ln W'[x,y] = ( ln W[x,y] - lambda ln m_y - c[x,y] )/(1 - lambda) + a constant of x
-#
-# never raises F (`column_generation` begins with such descents). It is short along a fibre { q : Tq = r } where lambda
-# is small: it is lengthened as long as that lowers F. Zeros stay.
-
 
 # Entries of W below the first and outputs of less mass than the second are left out.
 _TRACE, EMPTY = 1e-14, 1e-12

@@ -1,6 +1,6 @@
 """Bottleneck pricing for a small S: the greatest value of -H(Tq) + lambda H(q) - nu.q, by a search over r = Tq.
 
-F(r) = -H(r) + V(r) with V concave (below), r in the convex hull of the columns of T: S - 1 dimensions,
+F(r) = -H(r) + V(r) with V concave (`free_energy`), r in the convex hull of the columns of T: S - 1 dimensions,
 however many useful symbols there are. Cells tile a simplex about that hull. A cell is done with as soon as F is shown
 to be below the best value known plus the tolerance:
 

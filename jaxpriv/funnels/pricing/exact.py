@@ -1,11 +1,4 @@
-"""The exact pricer of a joint distribution, if it has one: by its components, and the structure of each.
-
-The components are those of the support of P(S,X). If S = (A, S') and X = (A, X') share an attribute A, the joint is
-block diagonal after sorting; A is found as the component of the bipartite graph that joins s and x where P(s,x) > 0.
-Write q = (pi_a q_a). Then
-
-    psi(q) = -(1 - lambda) H(pi) + sum_a pi_a psi_a(q_a),     psi_a(q) = -H(T_a q) + lambda H(q)
-"""
+"""The exact pricer of a joint distribution, if it has one: by its components, and the structure of each."""
 
 import numpy as np
 

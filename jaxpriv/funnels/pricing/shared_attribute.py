@@ -1,5 +1,9 @@
 """Pricing with a shared attribute A: one search for each of its values, and a closed form over pi = P(A | Y = y).
 
+With q = (pi_a q_a),
+
+    psi(q) = -(1 - lambda) H(pi) + sum_a pi_a psi_a(q_a),     psi_a(q) = -H(T_a q) + lambda H(q).
+
 With m_a the minimum (M_a the maximum) of psi_a(q_a) - nu_a.q_a,
 
     funnel:      min_pi -(1 - lambda) H(pi) + pi.m = -(1 - lambda) ln sum_a exp( -m_a/(1 - lambda) ),

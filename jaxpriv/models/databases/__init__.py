@@ -13,50 +13,33 @@ database half of Calmon and Fawaz 2012.
 """
 
 from jaxpriv._runtime.importing import names_of
-from jaxpriv.models.databases.counting import (
-    DeterministicQuery,
-    counting_query,
-    counts,
-    deterministic_query,
-    geometric_count,
-    perturbed_count,
-    perturbed_records,
-    sparse_count_bound,
-    sparse_count_leakage,
-    sparse_count_recovery,
-)
+from jaxpriv.models.databases.composition import compose, entropy_after
+from jaxpriv.models.databases.counting import counts, geometric_count, perturbed_count, perturbed_records
+from jaxpriv.models.databases.deterministic import DeterministicQuery, counting_query, deterministic_query
 from jaxpriv.models.databases.differential import (
-    Ladder,
     PairPrivacy,
     RecordPrivacy,
     all_priors_privacy,
-    compose,
     dependence_extent,
     dependent_records_privacy,
     differential_privacy,
-    entropy_after,
-    group_information,
     group_privacy_bound,
     information_bound,
-    information_privacy,
-    ladder,
-    record_joint,
 )
 from jaxpriv.models.databases.entropy_bounded import EntropyBoundedPrivacy, entropy_bounded_privacy
 from jaxpriv.models.databases.entropy_bounded_design import EntropyBoundedMechanism, entropy_bounded_mechanism
+from jaxpriv.models.databases.given_prior import Ladder, group_information, information_privacy, ladder, record_joint
 from jaxpriv.models.databases.input_perturbation import RecordMapping, record_mapping
-from jaxpriv.models.databases.uncertain_records import uncertain_records_privacy
-from jaxpriv.models.databases.universe import (
+from jaxpriv.models.databases.neighbours import (
     checked_neighbours,
     count_neighbours,
     hamming_distances,
     hamming_neighbours,
-    independent_prior,
     neighbours_from_pairs,
-    sequence_index,
-    sequences,
-    with_empty_record,
 )
+from jaxpriv.models.databases.sparse_counts import sparse_count_bound, sparse_count_leakage, sparse_count_recovery
+from jaxpriv.models.databases.uncertain_records import uncertain_records_privacy
+from jaxpriv.models.databases.universe import independent_prior, sequence_index, sequences, with_empty_record
 
 __all__ = [
     "DeterministicQuery",

@@ -10,19 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import entr
 
-from jaxpriv._runtime.resources import need_memory
-from jaxpriv._runtime.validation import flag, host_only, index, mechanism_array, scalar
-from jaxpriv.errors import InputError
+from jaxpriv._runtime.validation import host_only, index, mechanism_array, scalar
 from jaxpriv.leakage import Witness
-from jaxpriv.models.databases.universe import (
-    checked_neighbours,
-    over_universe,
-    prior_over,
-    record_group,
-    universe_sizes,
-)
+from jaxpriv.models.databases.neighbours import checked_neighbours
+from jaxpriv.models.databases.universe import over_universe, prior_over, universe_sizes
 
 # What the measures of this package return: a number in nats beside the place where it is attained.
 
@@ -93,6 +85,13 @@ def differential_privacy(mechanism: ArrayLike, neighbours: ArrayLike) -> PairPri
         if excess[raised, lowered] > best:
             best, witness = float(excess[raised, lowered]), Witness(output, int(raised), int(lowered))
     return PairPrivacy(max(best, 0.0), witness)
+
+
+def log_lift(joint: np.ndarray) -> np.ndarray:
+    """ln P(r|x_A)/P(r) over the symbols and outputs with mass."""
+    joint = joint[joint.sum(axis=1) > 0][:, joint.sum(axis=0) > 0]
+    channel = joint / joint.sum(axis=1, keepdims=True)
+    return log_mechanism(channel) - np.log(joint.sum(axis=0))
 
 
 @host_only
@@ -175,7 +174,7 @@ def dependence_extent(prior: ArrayLike, sizes: int | Sequence[int]) -> RecordPri
     sizes = universe_sizes(sizes)
     joint = prior_over(prior, sizes).reshape(sizes)
     tables = [np.moveaxis(joint, i, 0).reshape(size, -1) for i, size in enumerate(sizes)]
-    return worst_record(np.array([_log_lift(table).max() for table in tables]))
+    return worst_record(np.array([log_lift(table).max() for table in tables]))
 
 
 @host_only
@@ -205,157 +204,3 @@ def information_bound(eps: float, records: int) -> float:
         return size**2 / 8.0
     k = size / -math.expm1(-size)
     return k - 1.0 - math.log(k) if k < math.inf else math.inf
-
-
-# What an adversary with a given prior P over the sequences learns about single records and groups of them.
-#
-#     P(r|x_A) = sum over the other records of P(x_rest | x_A) M(r|x),   P(r) = sum_x P(x) M(r|x)
-#
-# for a group A of records (`records`), a single one being a group of one. Symbols and outputs without mass are outside
-# every maximum. In nats; inf is an answer (a two-sided or inferential ratio with a zero).
-
-
-@host_only
-def record_joint(
-    mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], records: int | Sequence[int]
-) -> np.ndarray:
-    """P(X_A = x_A, Y = r), (prod of the sizes of A, r), symbols of A in row-major order of `records`.
-
-    `records` is one record or several. It is a joint distribution as `jaxpriv.leakage` takes it, with the identity
-    as mechanism: every measure there is a measure for a group of records.
-    """
-    sizes = universe_sizes(sizes)
-    array = over_universe(mechanism, sizes)
-    group = record_group(records, len(sizes))
-    joint = (prior_over(prior, sizes)[:, None] * array).reshape(*sizes, -1)
-    summed = joint.sum(axis=tuple(i for i in range(len(sizes)) if i not in group))
-    remaining = sorted(group)
-    return summed.transpose(*[remaining.index(i) for i in group], len(group)).reshape(-1, array.shape[1])
-
-
-def _log_lift(joint: np.ndarray) -> np.ndarray:
-    """ln P(r|x_A)/P(r) over the symbols and outputs with mass."""
-    joint = joint[joint.sum(axis=1) > 0][:, joint.sum(axis=0) > 0]
-    channel = joint / joint.sum(axis=1, keepdims=True)
-    return log_mechanism(channel) - np.log(joint.sum(axis=0))
-
-
-@host_only
-def group_information(
-    mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], records: int | Sequence[int]
-) -> float:
-    """I_inf(X_A;Y) = max over x_A, r of ln P(r|x_A)/P(r): group information privacy, one-sided.
-
-    Never below that of a part of the group. `mechanism` (N, r), `prior` (N,), `records` the group A.
-
-    Wu, Xia and He, Definition 3 and section 5.
-    """
-    return max(float(_log_lift(record_joint(mechanism, prior, sizes, records)).max()), 0.0)
-
-
-@host_only
-def information_privacy(
-    mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], *, two_sided: bool = False
-) -> RecordPrivacy:
-    """eps_i = max over x_i, r of ln P(r|x_i)/P(r) for every record i; `two_sided` takes its absolute value.
-
-    One-sided it is Wu's information privacy, `per_record` his personalised eps_i, at most ln(1/min P(x_i)).
-    Two-sided it is Calmon's and Fawaz's Definition 6 for single records; inf if an output excludes a symbol.
-
-    `mechanism` (N, r) over the sequences of `sizes`, `prior` (N,). Raises `InputError` naming argument and position.
-
-    Wu, Xia and He, Definitions 4 and 5.
-    """
-    sizes, two_sided = universe_sizes(sizes), flag(two_sided, "two_sided")
-    per_record = np.empty(len(sizes))
-    for i in range(len(sizes)):
-        lift = _log_lift(record_joint(mechanism, prior, sizes, i))
-        per_record[i] = np.abs(lift).max() if two_sided else lift.max()
-    return worst_record(per_record)
-
-
-@dataclass(frozen=True)
-class Ladder:
-    """Four measures for each record, every one at least the next (Wu, Xia and He, Proposition 2). In nats.
-
-    Attributes:
-        inferential: max over r, x_i, x_i' of posterior odds over prior odds of x_i and x_i', eq. (13).
-        information: max over r, x_i of ln P(r|x_i)/P(r), one-sided.
-        relative_entropy: max over r of D(P(X_i|r) || P(X_i)).
-        mutual_information: I(X_i;Y).
-    """
-
-    inferential: RecordPrivacy
-    information: RecordPrivacy
-    relative_entropy: RecordPrivacy
-    mutual_information: RecordPrivacy
-
-
-@host_only
-def ladder(mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int]) -> Ladder:
-    """All measures of Proposition 2 under one prior; see `Ladder`. `mechanism` (N, r), `prior` (N,)."""
-    sizes = universe_sizes(sizes)
-    rows = []
-    for i in range(len(sizes)):
-        joint = record_joint(mechanism, prior, sizes, i)
-        lift = _log_lift(joint)
-        masses = joint.sum(axis=0)[joint.sum(axis=0) > 0]
-        posterior = joint[joint.sum(axis=1) > 0][:, joint.sum(axis=0) > 0] / masses
-        divergence = np.where(posterior > 0, posterior * np.where(posterior > 0, lift, 0.0), 0.0).sum(axis=0)
-        odds = lift.max(axis=0) - lift.min(axis=0)
-        rows.append([odds.max(), lift.max(), divergence.max(), masses @ divergence])
-    return Ladder(*(worst_record(np.array(column)) for column in zip(*rows, strict=True)))
-
-
-# Two answers about the same database: the product channel, and what is left to be known after one.
-
-
-@host_only
-def entropy_after(mechanism: ArrayLike, entropy: float) -> float:
-    """The least entropy, in nats, that H(P) >= b = `entropy` leaves of the knowledge P(x|r) after any one result r.
-
-        H(P(.|r)) >= e^L ( b - h(e^-L) - (1 - e^-L) ln N ),     L = `all_priors_privacy(mechanism).value`
-
-    or 0 if that is less, h the binary entropy: P is the mixture of P(.|r), with weight e^-L, since P(x|r) <= e^L P(x),
-    and of another distribution, whose entropy is at most ln N. So information privacy composes under bounded knowledge:
-    `entropy_bounded_privacy` of M_1 at b and of M_2 at this entropy add up to a bound for `compose(M_1, M_2)`.
-
-    `mechanism` (N, r). Raises `InputError` for b < 0.
-    """
-    bound = float(scalar(entropy, "entropy", low=0.0))
-    share = math.exp(-all_priors_privacy(mechanism).value)
-    if share == 0.0:
-        return 0.0
-    log_size = math.log(len(mechanism_array(mechanism)))
-    mixing = float(entr(share) + entr(1.0 - share))
-    rounding = 16 * 2.0**-52 * (bound + log_size + 1.0)
-    return max(0.0, (bound - mixing - (1.0 - share) * log_size - rounding) / share)
-
-
-@host_only
-def compose(*mechanisms: Sequence[ArrayLike]) -> np.ndarray:
-    """M(r_1, r_2, ... | x) = prod_k M_k(r_k|x): independent runs on one database, (x, r_1 r_2 ...) row-major.
-
-    The eps of differential privacy, of k dependent records and of all priors ADD: that of the composition is at
-    most the sum (each is a maximum of log-ratios of M). Under one fixed prior and for entropy-bounded adversaries
-    they do not: with three fair independent bits x1^x2^x3 and x2^x3 are independent of every bit, together they
-    determine x1 (ln 2). What adds is the value of the second mechanism under the knowledge that the first leaves,
-
-        I_inf(X_i; Y_1 Y_2) <= I_inf(X_i; Y_1) + max over y_1 of I_inf(X_i; Y_2 | Y_1 = y_1),
-
-    and `entropy_after` bounds the entropy of that knowledge. Wu, Xia and He, Lemma 2 and section 6.
-
-    Raises `InputError` if the mechanisms disagree on the number of databases.
-    """
-    arrays = [mechanism_array(mechanism, f"mechanisms[{k}]") for k, mechanism in enumerate(mechanisms)]
-    if not arrays:
-        raise InputError("compose needs at least one mechanism")
-    rows = arrays[0].shape[0]
-    for k, array in enumerate(arrays):
-        if array.shape[0] != rows:
-            raise InputError(f"mechanisms[{k}] has {array.shape[0]} rows (axis x), mechanisms[0] has {rows}")
-    need_memory(8.0 * rows * np.prod([float(array.shape[1]) for array in arrays]), "the composition", "compose fewer")
-    product = arrays[0]
-    for array in arrays[1:]:
-        product = (product[:, :, None] * array[:, None, :]).reshape(rows, -1)
-    return product

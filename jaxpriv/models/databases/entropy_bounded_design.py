@@ -34,7 +34,8 @@ from scipy.special import expit
 
 from jaxpriv._runtime.validation import host_only, index, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.models.databases.entropy_bounded import LeastPrior, entropy_bound, entropy_bounded_privacy, with_entropy
+from jaxpriv.models.databases.entropy_bounded import entropy_bounded_privacy
+from jaxpriv.models.databases.least_prior import LeastPrior, entropy_bound, with_entropy
 from jaxpriv.models.databases.universe import prior_over, record_limits, universe_sizes
 
 _EPS = float(np.finfo(np.float64).eps)

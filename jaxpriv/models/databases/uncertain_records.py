@@ -15,7 +15,7 @@ from jaxpriv._runtime.resources import need_memory
 from jaxpriv._runtime.validation import host_only, index, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.models.databases.differential import RecordPrivacy, log_mechanism, worst_record
-from jaxpriv.models.databases.entropy_bounded import least_share
+from jaxpriv.models.databases.least_prior import least_share
 from jaxpriv.models.databases.universe import over_universe, universe_sizes
 
 

@@ -35,7 +35,8 @@ from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import instance, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.models.gaussian.source import GaussianSource, Information, from_covariances, from_samples, information
+from jaxpriv.models.gaussian.linear_release import Information, information
+from jaxpriv.models.gaussian.source import GaussianSource, from_covariances, from_samples
 
 __all__ = [
     "GaussianRelease",

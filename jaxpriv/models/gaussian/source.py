@@ -12,75 +12,14 @@ neither a nearly independent nor a nearly determined direction loses its digits.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from jaxpriv._runtime.module import summary
-from jaxpriv._runtime.validation import finite, instance, is_traced, real_array
 from jaxpriv.errors import InputError
-
-# A covariance matrix taken apart into scales and a Cholesky factor, or refused with its position.
-
-
-# Symmetry is required up to the rounding of a printed table.
-_ASYMMETRY = 1e-9
-# A correlation matrix with an eigenvalue below this is singular for float64: 12 of its 16 digits are gone.
-_SINGULAR = 1e-12
-
-
-class Factored(NamedTuple):
-    """diag(scale) L L' diag(scale), with L L' a correlation matrix whose least eigenvalue is `smallest`."""
-
-    scale: np.ndarray
-    lower: np.ndarray
-    smallest: float
-
-    @property
-    def matrix(self) -> np.ndarray:
-        """The covariance matrix."""
-        factor = self.scale[:, None] * self.lower
-        return factor @ factor.T
-
-
-def host_matrix(value: object, name: str, *, ndim: int | tuple[int, ...] = 2) -> np.ndarray:
-    """A finite float64 matrix; tracers are refused, because eigenvalues are checked and sorted here."""
-    if is_traced(value):
-        raise InputError(f"{name} is traced: jaxpriv.models.gaussian runs on the host, outside jit, vmap and grad")
-    return finite(real_array(value, name, ndim=ndim), name)
-
-
-def factored(value: object, name: str) -> Factored:
-    """Scales and Cholesky factor of a covariance matrix: symmetric, positive definite.
-
-    Raises `InputError` naming the position: not square, NaN or infinite, not symmetric, a variance that is not
-    positive, an eigenvalue that is negative or too small (then the position is the variable with the largest part in
-    the offending combination). Variables are scaled to unit variance first, so their units do not matter.
-    """
-    matrix = host_matrix(value, name)
-    if matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"{name} has shape {matrix.shape}; a covariance matrix is square")
-    variance = np.diag(matrix)
-    if not np.all(variance > 0):
-        first = int(np.flatnonzero(~(variance > 0))[0])
-        raise InputError(f"{name}[{first}, {first}] is a variance and must be positive")
-    scale = np.sqrt(variance)
-    correlation = matrix / scale[:, None] / scale
-    apart = np.abs(correlation - correlation.T) > _ASYMMETRY
-    if np.any(apart):
-        i, j = (int(k) for k in np.argwhere(apart)[0])
-        raise InputError(f"{name}[{i}, {j}] differs from {name}[{j}, {i}]; a covariance matrix is symmetric")
-    correlation = 0.5 * (correlation + correlation.T)
-    values, vectors = np.linalg.eigh(correlation)
-    if not values[0] > _SINGULAR:
-        first = int(np.argmax(np.abs(vectors[:, 0])))
-        kind = "not positive semidefinite" if values[0] < -_SINGULAR else "singular"
-        hint = "" if values[0] < -_SINGULAR else ": leave out variables that others determine"
-        raise InputError(f"{name} is {kind}; see variable {first}, {name}[{first}, :]{hint}")
-    return Factored(scale, np.linalg.cholesky(correlation), float(values[0]))
-
+from jaxpriv.models.gaussian.covariance import Factored, factored, host_matrix
 
 # What a printed table of covariances may be off by before it is called impossible.
 _IMPOSSIBLE = 1e-9
@@ -208,62 +147,3 @@ def _reduced(x: Factored, s: Factored, cross: np.ndarray, samples: int | None) -
         directions=directions,
         samples=samples,
     )
-
-
-# I(X;Y) and I(S;Y) of any linear release Y = A X + Z, without cancellation.
-
-
-class Information(NamedTuple):
-    """The information in a release, nats: `disclosure` = I(X;Y) about X, `leakage` = I(S;Y) about S."""
-
-    disclosure: float
-    leakage: float
-
-
-def information(source: GaussianSource, matrix: ArrayLike, noise: ArrayLike) -> Information:
-    """I(X;Y) and I(S;Y) of Y = A X + Z, Z ~ N(0, Sz) independent of (S, X), nats.
-
-    `matrix` A (k, n), any rank; `noise` Sz (k, k), positive definite: without noise a continuous X is disclosed without
-    limit. Zero rows of A disclose nothing. Values are exact for the covariances of `source` (estimates if those are,
-    see `from_samples`) up to rounding, which a nearly singular correlation matrix of the noise or of X magnifies by its
-    condition number; and they are those of real numbers (see `jaxpriv.gaussian`).
-
-    With X = W c in canonical coordinates (cov c = I, cov(c|S) = diag(lambda)) and B = Sz^-1/2 A W the determinants are
-
-        I(X;Y) = 1/2 ln det(I + B B')                      = 1/2 sum_i ln(1 + s_i(B)^2)
-        I(S;Y) = 1/2 ln det(I + B B')/det(I + B lambda B') = 1/2 sum_i ln(1 + s_i(M)^2),   M = T^-1 B rho
-
-    with T T' = I + B lambda B' from a QR factorisation of the square root [I, B lambda^1/2]. Singular values s_i stand
-    in place of two logarithms of determinants: no difference is taken, so a tiny leakage keeps its digits, and noise
-    that is nearly nothing does not overflow.
-
-    Raises `InputError` naming argument and position for NaN, shapes that do not match, and a noise covariance that
-    `from_covariances` would refuse.
-    """
-    instance(source, "source", GaussianSource, hint="; from_covariances and from_samples make it")
-    rows = host_matrix(matrix, "matrix")
-    size = len(source.eigenvalues)
-    if rows.shape[1] != size:
-        hint = "; it looks transposed" if rows.shape[0] == size else ""
-        raise InputError(f"matrix has {rows.shape[1]} columns, but X has {size} variables{hint}")
-    spread = factored(noise, "noise")
-    if len(spread.scale) != len(rows):
-        raise InputError(f"noise is for {len(spread.scale)} outputs, but matrix has {len(rows)} rows")
-    # W = V^-1, and V Sx V' = I gives W = Sx V'.
-    with np.errstate(over="ignore", invalid="ignore"):
-        seen = (rows / spread.scale[:, None]) @ (source.covariance_x @ source.directions.T)
-        signal = solve_triangular(spread.lower, seen, lower=True, check_finite=False)
-    if not np.all(np.isfinite(signal)):
-        raise InputError("matrix and noise differ by more than the range of floating-point numbers")
-    root = np.concatenate([np.eye(len(rows)), (signal * np.sqrt(source.eigenvalues)).T])
-    factor = np.asarray(np.linalg.qr(root, mode="r")).T
-    revealing = solve_triangular(factor, signal * np.sqrt(source.squared_correlations), lower=True)
-    return Information(_half_log_det(signal), _half_log_det(revealing))
-
-
-def _half_log_det(matrix: np.ndarray) -> float:
-    """1/2 ln det(I + M M') from the singular values of M, tiny or huge."""
-    values = np.linalg.svd(matrix, compute_uv=False)
-    large = np.maximum(values, 1.0)
-    # Beyond 1: ln(1 + s^2) = 2 ln s + ln(1 + s^-2), because s^2 may overflow.
-    return float(np.sum(np.log(large) + 0.5 * np.log1p(np.square(np.minimum(values, 1.0 / large)))))

@@ -47,11 +47,10 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.solution import Solution
 from jaxpriv.statistics.audit._information import mutual_information
 from jaxpriv.statistics.audit.attributes import AttributeRow, attribute_rows
-from jaxpriv.statistics.audit.certified_gap import CertifiedGap, ReleaseExcess, StatedSolution, certified_gap, excess
 from jaxpriv.statistics.audit.estimates import InformationEstimate, estimate_information
 from jaxpriv.statistics.audit.evidence import SampleLowerBounds, split
 from jaxpriv.statistics.audit.independence import PermutationTest, g_test, holm, permutation_test
-from jaxpriv.statistics.audit.measured import BOOTSTRAP, measured, resampled
+from jaxpriv.statistics.audit.optimality import CertifiedGap, ReleaseExcess, StatedSolution, certified_gap, excess
 from jaxpriv.statistics.audit.population_drift import Drift, drift
 from jaxpriv.statistics.audit.populations import (
     NO_BOUND,
@@ -63,6 +62,7 @@ from jaxpriv.statistics.audit.populations import (
     sample_bounds,
 )
 from jaxpriv.statistics.audit.release_conformity import Conformity, conformity
+from jaxpriv.statistics.audit.sample_values import BOOTSTRAP, measured, resampled
 from jaxpriv.statistics.confidence import population
 from jaxpriv.statistics.confidence.sets import possible_array
 

@@ -1,5 +1,4 @@
-"""Entropies and information on the host in nats: how far they can move, the hardest prior of a mechanism, the largest
-in a divergence ball, and estimates."""
+"""Entropies and information on the host in nats: how far they can move, and the hardest prior of a mechanism."""
 
 import numpy as np
 from scipy.special import entr, rel_entr, xlogy

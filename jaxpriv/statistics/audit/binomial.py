@@ -1,5 +1,4 @@
-"""Upper bounds from exact laws of binomial counts of pairs: correct guesses, maximal leakage, max-lift, lift; and
-I(S;Y) where S has two symbols.
+"""Upper bounds from exact laws of binomial counts of pairs: correct guesses, maximal leakage, max-lift, lift.
 
 Each holds by itself with probability 1 - beta. N (S, Y) are counts of n pairs, n_s and n_y their margins.
 """

@@ -1,5 +1,4 @@
-"""What a sample is evidence of: how much a black box leaks at least, whether it leaks at all, whether a release comes
-from a mechanism, and from the same population.
+"""How much a black box leaks at least: lower bounds for the population from pairs (s, y).
 
 Half of the pairs (s, y) choose a guess, an event or a question; the other half, which had no part in the choice,
 bounds its probabilities with exact binomial intervals (Clopper and Pearson). Whatever was chosen the bound

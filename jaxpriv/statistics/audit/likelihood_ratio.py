@@ -16,7 +16,7 @@ Divergence.     a D_f <= e + sup E_Q(a f - k) for a > 0: with sup = 0 for a = in
 Prior.          I_P(V) <= sum_s P_s D(V_s || m), with sum p^_s D_s <= U, D_s <= ln 1/p^_s and intervals of P_s; and
                 chi2_P(V) <= max_s(p^_s/P_s) sum_s P_s chi2(V_s || m), as the mean minimises squares.
 Which route.    A population with D_f <= tau is tested given S, another one unconditionally; tau depends on n only. With
-                two private symbols and I below a smaller tau it is tested by `binomial`.
+                two private symbols and I below a smaller tau it is tested by `binary_information`.
 
 Two moments.    L = ln(1 + eta u), u = r - 1. The L(r_j) have means of E_Q phi, phi = r L - eta u, on average, second
                 moments of E_Q r L^2, and are above their means less b. `intercept` bounds the tail of their sum by

@@ -1,4 +1,17 @@
-"""Exact intervals of a probability from whole counts (Clopper and Pearson 1934)."""
+"""Intervals of a probability (Clopper and Pearson 1934), and of the mean of a bounded function, from counts of draws.
+
+Means: the functions are fixed before the draws are seen. f(X_1), ..., f(X_n) are independent in [low, high] with mean m
+and observed mean m^. Scaled to [0, 1]:
+
+Chernoff.  Pr[ m^ <= m and n kl(m^, m) >= z ] <= e^-z with kl the binary divergence (Hoeffding 1963, Theorem 1,
+           eq. 2.1): never wider than sqrt(z/(2n)), which is its relaxation by Pinsker's inequality, and
+           much tighter where the mean is near an end.
+Bernstein. m <= m^ + sqrt( 2 V ln(2/d)/n ) + 7 ln(2/d)/(3(n-1)) with probability 1 - d, V the sample variance with
+           denominator n - 1 (Maurer and Pontil 2009, Theorem 4): tighter where the function hardly varies.
+
+Each side of each is a statement of its own. Everything is about counts: the draws are given by how often each
+symbol of a finite alphabet occurred.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike

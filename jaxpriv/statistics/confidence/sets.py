@@ -1,16 +1,4 @@
-"""Where a distribution is, given counts of it: intervals of single probabilities and means, and sets of distributions.
-
-Intervals of means of bounded functions of the draws, which were fixed before the draws were seen. f(X_1), ..., f(X_n)
-independent in [low, high] with mean m and observed mean m^. Scaled to [0, 1]:
-
-Chernoff.  Pr[ m^ <= m and n kl(m^, m) >= z ] <= e^-z with kl the binary divergence (Hoeffding 1963, Theorem 1,
-           eq. 2.1): never wider than sqrt(z/(2n)), which is its relaxation by Pinsker's inequality, and
-           much tighter where the mean is near an end.
-Bernstein. m <= m^ + sqrt( 2 V ln(2/d)/n ) + 7 ln(2/d)/(3(n-1)) with probability 1 - d, V the sample variance with
-           denominator n - 1 (Maurer and Pontil 2009, Theorem 4): tighter where the function hardly varies.
-
-Each side of each is a statement of its own. Everything is about counts: the draws are given by how often each
-symbol of a finite alphabet occurred.
+"""Sets in which a distribution lies, given counts of it, by the extremes of linear functions over them.
 
 A set of distributions P on k symbols is known by its support function: `upper(c)` is the largest and `lower(c)` the
 smallest sum_i c_i P_i in it. Everything is batched: B sets at once, and m functionals c that are common to all of them,

@@ -15,7 +15,7 @@ from jaxpriv.statistics.lift.classifiers import CalibratedClassifier
 from jaxpriv.statistics.lift.estimated_number import Estimate
 from jaxpriv.statistics.lift.estimating import EstimateWarning, LiftReport, e_gamma, estimate
 from jaxpriv.statistics.lift.estimators import NAMES, PlugIn, named
-from jaxpriv.statistics.lift.known_tasks import Agreement, KnownTask, known_tasks, self_test
+from jaxpriv.statistics.lift.known_answers import Agreement, KnownTask, known_tasks, self_test
 from jaxpriv.statistics.lift.log_lift import LogLift, average
 from jaxpriv.statistics.lift.neural import NeuralLift, donsker_varadhan, f_divergence, trimmed, watchdog_paper
 from jaxpriv.statistics.lift.objectives import (

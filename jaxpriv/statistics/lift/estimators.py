@@ -1,4 +1,4 @@
-"""Estimators of the log-lift by frequencies of symbols, a calibrated classifier or neural networks; all by name."""
+"""The log-lift by the frequencies of symbols, and all estimators by their names."""
 
 from collections.abc import Sequence
 from typing import ClassVar

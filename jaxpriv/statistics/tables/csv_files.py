@@ -7,11 +7,7 @@ line; a line that is too long for any table is refused before it is in memory.
 import csv
 import gzip
 import io
-import json
 import os
-import signal
-import subprocess
-import sys
 import unicodedata
 import zlib
 from collections.abc import Iterator, Sequence
@@ -26,7 +22,7 @@ import numpy as np
 
 from jaxpriv._runtime.near import near
 from jaxpriv._runtime.resources import need_memory
-from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.verifier.csv_text import number_form, plain, plain_number
 from jaxpriv.verifier.symbols import NUMBER
 
@@ -283,47 +279,3 @@ def _undecodable(file: TableFile) -> str:
             except UnicodeError:
                 return f", line {number},"
     return ""
-
-
-# Untrusted Parquet files, decoded in a process of their own.
-#
-# On damaged bytes the reader panics, and may end its process (a length that says 2^61 bytes is allocated before it is
-# doubted). What ends here is a child; its notes go nowhere, because they may hold data values.
-
-
-# One line with the names of all columns; then the columns asked for, if each is there once, as an Arrow file.
-_DECODE = """
-import io, json, sys
-sys.path[:], names = json.loads(sys.argv[1]), json.loads(sys.argv[2])
-import polars as pl
-content = io.BytesIO(sys.stdin.buffer.read())
-present = list(pl.read_parquet_schema(content))
-sys.stdout.buffer.write(json.dumps(present).encode() + b"\\n")
-if all(present.count(name) == 1 for name in names):
-    content.seek(0)
-    decoded = io.BytesIO()
-    pl.read_parquet(content, columns=names).write_ipc(decoded)
-    sys.stdout.buffer.write(decoded.getbuffer())
-"""
-
-
-def decoded(path: Path, names: Sequence[str]) -> tuple[list[str], object]:
-    """(the names of all columns, a polars frame of the columns `names`); None in place of the frame if one is absent.
-
-    Raises `IntegrityError` if the file cannot be decoded, `ResourceError` if polars is not installed or the system
-    ended the decoder.
-    """
-    try:
-        import polars as pl  # an extra
-    except ImportError as error:
-        raise ResourceError("Parquet files need polars: pip install 'jaxpriv[tables]'") from error
-    command = [sys.executable, "-P", "-c", _DECODE, json.dumps(sys.path), json.dumps(list(names))]
-    # An open file: a path would be a pattern, or an address in a network.
-    with open(path, "rb") as file:
-        done = subprocess.run(command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    if done.returncode == -signal.SIGKILL:
-        raise ResourceError(f"{path}: the system ended the process that decodes it, most often for lack of memory")
-    if done.returncode:
-        raise IntegrityError(f"{path} is not a complete Parquet file, or is damaged")
-    line, _, arrow = done.stdout.partition(b"\n")
-    return json.loads(line), pl.read_ipc(io.BytesIO(arrow)) if arrow else None

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.statistics.tables.csv_files import TableFile, decoded, header_of, need_columns, read_csv, row_text
+from jaxpriv.statistics.tables.csv_files import TableFile, header_of, need_columns, read_csv, row_text
+from jaxpriv.statistics.tables.parquet_files import decoded
 from jaxpriv.verifier.csv_text import READ
 from jaxpriv.verifier.symbols import EXACT
 

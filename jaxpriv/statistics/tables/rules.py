@@ -263,7 +263,7 @@ FittedRule: TypeAlias = Categories | Edges
 
 
 def _all_missing(column: Column) -> InputError:
-    return InputError(f"column {column.name!r} has no value that is not missing; leave it out")
+    return InputError(f"column {column.name!r} has no value: every cell is missing; leave it out")
 
 
 def _apart(column: Column, values: Sequence[str]) -> None:

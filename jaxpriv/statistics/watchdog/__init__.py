@@ -24,7 +24,7 @@ from jaxpriv.statistics.watchdog.estimated import (
 from jaxpriv.statistics.watchdog.exact import Watchdog, compare, watchdog
 from jaxpriv.statistics.watchdog.perturbation import CompleteMerging, Perturbation, RandomisedResponse, SubsetMerging
 from jaxpriv.statistics.watchdog.scoring import log_lift, scores
-from jaxpriv.statistics.watchdog.staircase import Staircase, staircase
+from jaxpriv.statistics.watchdog.thresholds import Staircase, staircase
 
 __all__ = [
     "BestDraw",

@@ -23,7 +23,7 @@ from jaxpriv.data.datasets._layout import columns_added
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.statistics.watchdog.bounds import proved_bounds
 from jaxpriv.statistics.watchdog.scoring import need_one
-from jaxpriv.statistics.watchdog.staircase import steps
+from jaxpriv.statistics.watchdog.thresholds import steps
 
 # A valid log-lift has sum_s P(s) e^i(s,x) = 1; estimates in float32 that were normalised are this close.
 _NORMALISED = 1e-4

@@ -25,7 +25,7 @@ from jaxpriv.statistics.watchdog.perturbation import (
     perturbed,
 )
 from jaxpriv.statistics.watchdog.scoring import host_joint, log_lift_of, need_one, scores_of
-from jaxpriv.statistics.watchdog.staircase import Staircase, steps
+from jaxpriv.statistics.watchdog.thresholds import Staircase, steps
 from jaxpriv.verifier.logarithms import lower, upper
 
 # Targets are met to this many nats: sums of masses are rounded.

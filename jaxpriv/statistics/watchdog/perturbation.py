@@ -23,7 +23,7 @@ from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import nonnegative, real_array, scalar
 from jaxpriv.data.datasets._layout import columns_added
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.statistics.watchdog.staircase import merged_leakage
+from jaxpriv.statistics.watchdog.thresholds import merged_leakage
 
 DRAWS = ("marginal", "uniform", "single")
 # How many values a count must be able to have, given the rounded shares.

@@ -1,14 +1,4 @@
-"""What is true of the records themselves: the values of measures on them and on resampled ones, the certified gap of a
-mechanism, and how much more somebody else's release leaks than the certified optimum. Nothing about a population.
-
-The excess of a release is counted from triples (s, x, y): what is private, what is useful, and what was released. On
-the frequencies of these records the release is the mapping W = P^(y|x); its leakage I(S;Y), distortion E d(X,Y) and
-disclosure I(X;Y) are exact for them. The optimum is that of the design problem for the same P^(s,x): least I(S;Y) of
-any mapping of X to the same Y with at most that distortion, or to any outputs with at least that disclosure. The excess
-lies between I(S;Y) less the value of the best mapping that was found and I(S;Y) less the certified lower bound. A
-mapping that was fitted on few records looks more informative than it is, to the release and the optimum alike;
-`audit_pairs` bounds the population.
-"""
+"""The values of measures on the records themselves, and on resampled ones: nothing about a population."""
 
 from collections.abc import Sequence
 
@@ -17,7 +7,8 @@ import numpy as np
 from jaxpriv._runtime.validation import listed, real_array, texts, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, Row, by_name, parameters_of
-from jaxpriv.leakage.evaluation import of_orders, rows_of, values_of_joints
+from jaxpriv.leakage.all_measures import of_orders, rows_of
+from jaxpriv.leakage.evaluation import values_of_joints
 from jaxpriv.leakage.registry import reported_rows
 
 # Resamples of the bootstrap: its quantiles at 0.95 need a few hundred.
@@ -31,7 +22,7 @@ def measured(
 ) -> tuple[list[Row], list[AbstractLeakage]]:
     """The measures of a report or those that are named, further orders, and their values on the records."""
     orders = listed(orders, "orders")
-    further = [float(order) for order in real_array(orders, "orders", ndim=1)] if orders else []
+    further = real_array(orders, "orders", ndim=1).tolist() if orders else []
     if measures is None:
         named = [*reported_rows()]
     else:

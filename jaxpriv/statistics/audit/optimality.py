@@ -1,4 +1,15 @@
-"""The certified gap of an audited mechanism: computed again where that is possible, and labelled where it is not."""
+"""How far a mechanism or a release is from the certified optimum, on the records alone: its gap, and its excess.
+
+The gap of an audited mechanism is computed again where that is possible, and labelled where it is not.
+
+The excess of a release is counted from triples (s, x, y): what is private, what is useful, and what was released. On
+the frequencies of these records the release is the mapping W = P^(y|x); its leakage I(S;Y), distortion E d(X,Y) and
+disclosure I(X;Y) are exact for them. The optimum is that of the design problem for the same P^(s,x): least I(S;Y) of
+any mapping of X to the same Y with at most that distortion, or to any outputs with at least that disclosure. The excess
+lies between I(S;Y) less the value of the best mapping that was found and I(S;Y) less the certified lower bound. A
+mapping that was fitted on few records looks more informative than it is, to the release and the optimum alike;
+`audit_pairs` bounds the population.
+"""
 
 import os
 from collections.abc import Sequence
@@ -85,7 +96,7 @@ def certified_gap(
             raise InputError(f"objective: {error}") from error
     if isinstance(solution, (str, os.PathLike)):
         solution = StatedSolution.load(solution)
-    named = [row for row, measure in zip(rows, measures, strict=True) if bool(eqx.tree_equal(measure, wanted))]
+    named = [row for row, measure in zip(rows, measures, strict=True) if eqx.tree_equal(measure, wanted)]
     if not named:
         raise InputError("objective is not among the measures of the audit (name its order in orders)")
     row = named[0]
@@ -96,16 +107,13 @@ def certified_gap(
             raise InputError("problem: a solution that only states its gap is not verified by its problem")
         return CertifiedGap(row, _verified(solution, problem, wanted, channel), verified=True)
     value, leakage, stated = (
-        float(real_array(getattr(solution, part, None), f"solution.{part}", ndim=0))
-        for part in ("value", "leakage", "gap")
+        scalar(getattr(solution, part, None), f"solution.{part}", low=low)
+        for part, low in (("value", -np.inf), ("leakage", -np.inf), ("gap", 0.0))
     )
-    near = lambda number, reference: abs(number - reference) <= _SAME * (1 + abs(reference))  # noqa: E731
-    if not near(value, leakage):
+    if not np.isclose(value, leakage, _SAME, _SAME):
         raise InputError("solution minimised something else than the leakage: its gap is not about a measure")
-    if not held_out and not near(leakage, row.value):  # its records are other ones then
+    if not held_out and not np.isclose(leakage, row.value, _SAME, _SAME):  # its records are other ones then
         raise InputError("solution is about another mechanism, joint or measure: its leakage is not the value here")
-    if not (np.isfinite(stated) and stated >= 0):
-        raise InputError("solution.gap must be a finite number >= 0")
     return CertifiedGap(row, stated, verified=False)
 
 
@@ -118,7 +126,7 @@ def _verified(solution: Solution, problem: DistortionProblem, wanted: AbstractLe
     checked = certify(problem, solution)
     if not problem.form.limits_distortion:
         raise InputError("problem minimises something else than the leakage: its gap is not about a measure")
-    if not bool(eqx.tree_equal(problem.leakage, wanted)):
+    if not eqx.tree_equal(problem.leakage, wanted):
         raise InputError("problem is about another measure: name it in objective")
     if not checked.valid:
         raise InputError(f"solution does not solve problem: {checked.message}")
@@ -207,7 +215,7 @@ def excess(
         if prices.shape != useful.shape:
             raise InputError(f"distortion has shape {prices.shape}; the counts have (X, Y) = {useful.shape}")
         spent = float((useful * prices).sum())
-    kind: At = at if at is not None else "disclosure" if distortion is None else "distortion"
+    kind: At = at or ("disclosure" if distortion is None else "distortion")
     if kind == "distortion":
         # The optimum may not be worse for the rounding of a mean.
         problem: object = DistortionProblem(joint, prices, budget=spent * (1 + 1e-12) if spent else 0.0)
