@@ -140,10 +140,11 @@ def minimise(
 
     f must be differentiable by JAX and CONVEX in x. The bound is valid for convex f only. Of both points of every step
     it is tested whether f is above its tangent at the other one: where it is below, by more than the tolerance and by
-    more than rounding, f is not convex or its gradient is wrong. That is an error outside of `jit`; inside of it the
-    status is `not_certified` and `lower_bound` is -inf. What is not convex elsewhere stays unseen: the result is then a
-    point where the method came to rest, and `lower_bound`, `gap` and `status` mean nothing. f may have infinite slopes
-    at probabilities of zero (entropies): it is evaluated at positive ones, of at least 1e-30.
+    more than what sums of its size lose, f is not convex, its gradient is wrong, or it is a difference of numbers whose
+    rounding exceeds the tolerance. That is an error outside of `jit`; inside of it the status is `not_certified` and
+    `lower_bound` is -inf. What is not convex elsewhere stays unseen: the result is then a point where the method came
+    to rest, and `lower_bound`, `gap` and `status` mean nothing. f may have infinite slopes at probabilities of zero
+    (entropies): it is evaluated at positive ones, of at least 1e-30.
 
     A step costs two gradients of f. Problems whose optimum is sharp take some tens to hundreds of steps to the default
     tolerance; flat ones, such as weights of components that hardly differ, thousands (the gap falls like 1/steps^2).
@@ -179,7 +180,7 @@ def minimise(
 
     Raises:
         InputError: an argument is wrong, by name and position (`init[0, 2] is negative`); outside of `jit`, f or its
-            gradient is not finite near `init`, or a tangent of f is above f.
+            gradient is not finite near `init`, or f is below a tangent.
         InfeasibleError: outside of `jit`, no x meets the constraints; `proof` holds prices that show it.
     """
     clock = clock_of(None, progress)
@@ -391,7 +392,7 @@ def _refuse(state: "_Descent", b: Arr) -> None:
         proof["bound"] += proof["allowed"]
         raise InfeasibleError(f"no x meets the constraints: {names} cannot hold", proof)
     if state.below:
-        raise InputError("f is not convex, or its gradient is wrong: it is below one of its tangents")
+        raise InputError("f is below a tangent: it is not convex, its gradient is wrong, or its rounding is above tol")
     if state.value == np.inf and state.bound == -np.inf:
         raise InputError("f or its gradient is not finite near init")
 

@@ -180,10 +180,19 @@ wrongly_derived.defjvps(lambda move, _, x: -((x - TARGET) * move).sum())
 def test_a_tangent_above_f_is_said(f):
     """The value was below the lower bound, and called optimal."""
     init = jnp.array([0.1, 0.3, 0.2, 0.4])
-    with refused("f is not convex, or its gradient is wrong"):
+    with refused("f is below a tangent: it is not convex, its gradient is wrong"):
         minimise(f, init)
     found = jax.jit(lambda init: minimise(f, init))(init)
     assert (found.status, found.lower_bound) == ("not_certified", -np.inf)
+
+
+def test_a_convex_function_that_loses_digits_is_refused_for_what_they_are_worth_alone():
+    """Its rounding of 2e-6 was called a lack of convexity."""
+    offset = lambda x: (1e10 + squares(x)) - 1e10  # noqa: E731
+    with refused("or its rounding is above tol"):
+        minimise(offset, UNIFORM)
+    assert minimise(offset, UNIFORM, tol=1e-4).status == "optimal"
+    assert minimise(lambda x: 1e10 + squares(x), UNIFORM).status == "optimal"
 
 
 @pytest.mark.parametrize("costs", [[0.0, 1.0, 30.0, 200.0], [0.0, 0.0, 0.0, 0.0]])

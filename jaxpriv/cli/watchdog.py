@@ -103,8 +103,7 @@ def _text(design: "jp.watchdog.Watchdog", source: JsonRecord, units: Units) -> s
     }
     if bounds is not None:
         lines |= {"bound from epsilon": most(bounds.tight), "gamma of Hsu et al.": most(bounds.gamma)}
-    utility = _output.lower(design.utility * units.per_nat)
-    lines["utility I(X;Y)"] = f"{utility} of H(X) = {units.least(design.entropy)}"
+    lines["utility I(X;Y)"] = f"{_output.lower(design.utility * units.per_nat)} of H(X) = {units.least(design.entropy)}"
     lines["average leakage I(S;Y)"] = most(design.information)
     text = _output.aligned(lines)
     if bounds is not None and bounds.explanation is not None:

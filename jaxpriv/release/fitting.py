@@ -170,9 +170,8 @@ class Fitted(Shown):
             for row in audit.rows:
                 asked_for = (row.name, row.form, row.order, row.divergence) == named
                 if row.upper is not None and (asked_for or row.name in ("mutual-information", "maximal-leakage")):
-                    scale, unit = (per, units) if row.units == "nats" else (1.0, row.units)
-                    most = f"{upper(row.upper * scale)} {unit}" if np.isfinite(row.upper) else "inf (no bound)"
-                    rows[f"  {measure_label(row)} at most"] = most
+                    most = str(row.upper) if np.isfinite(row.upper) else None
+                    rows[f"  {measure_label(row)} at most"] = Claim(None, most, row.units).end(units)
             if audit.utility.lower is not None:
                 rows["  utility I(X;Y) at least"] = f"{lower(audit.utility.lower * per)} {units}"
         return rows

@@ -51,7 +51,7 @@ from jaxpriv.solvers._base import AbstractSolver, Measures, check_counts, meet_b
 from jaxpriv.solvers.first_order_lp import HalpernState, RestartedHalpern
 from jaxpriv.solvers.interior_point.candidate import best_prices, dual_bound, no_candidate, objective, repaired
 from jaxpriv.solvers.interior_point.mirror_start import first_mechanism
-from jaxpriv.solvers.interior_point.system import Data, rearrange, row_prices
+from jaxpriv.solvers.interior_point.system import Data, least_shares, rearrange, row_prices
 
 # Masses and shares below this count as 0. It is a normal number of float32 too.
 _TINY = 1e-30
@@ -370,7 +370,8 @@ def _rule(term: Term, v: Arr) -> Arr:
     """The rule g (Y, T) that v is the coordinate of."""
     match _kind(term):
         case "smooth":
-            return term.rule_at(jnp.maximum(v, _TINY))
+            least = jnp.maximum(_size(term, v) * least_shares(term, 0.0), _TINY)
+            return term.rule_at(jnp.maximum(v, least))
         case "shares":
             r = term.reference
             return jnp.where(r > 0, v / jnp.where(r > 0, r, 1.0), 0.0)

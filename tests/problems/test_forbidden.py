@@ -207,6 +207,14 @@ def test_an_output_that_has_no_symbol_of_one_joint():
     checks.proved(jp.DistortionProblem(joints, table, budget=0.37, **form), "interior-point")
 
 
+@pytest.mark.parametrize("solver", ["interior-point", "mirror-descent", "hybrid-gradient"])
+def test_rules_of_excluded_private_symbols_are_no_larger_than_proofs_bear(solver):
+    """One of -1e14 for the second symbol at output 1 left rounding of the bound: 0 was proved."""
+    table = np.array([[0, INF, 0.6], [0.1, 0, 0.5], [0.8, 0.5, 0]])
+    form = {"leakage": leakage.FInformation(leakage.SquaredHellinger()), "budget": 0.061}
+    checks.proved(jp.DistortionProblem([[0.14, 0.03, 0.74], [0.09, 0, 0]], table, **form), solver)
+
+
 def test_a_mechanism_within_the_budgets_whose_leakage_is_infinite_is_no_start():
     """Output 2 is of infinite leakage: the search within the budgets came back to it, then NumPy failed."""
     found = checks.proved(near_a_marginal([0, 1, INF], [1, 0, 1], [1, 1, 0]))

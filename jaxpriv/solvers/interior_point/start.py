@@ -136,7 +136,7 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     lam = xp.maximum(lam, _LEAST_PRICE)
     weights = (1.0 - _SPREAD) * weights / weights.sum() + _SPREAD / len(weights)
     ax = data.matvec(x)
-    g = average_rules(data, ax)
+    g = average_rules(data, ax, _LEAST_SHARE)
     leaks = leaks_of(data, g, ax)
     price = xp.concatenate([lam, weights]) if program.peaked else lam
     k = g * row_prices(data, price, blank.eta)

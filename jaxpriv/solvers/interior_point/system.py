@@ -292,6 +292,13 @@ def rules(data: Data, k: Arr, prices: Arr) -> Arr:
 
 # What no output shows of a private symbol counts as this share of what it shows of another: a normal number of float32.
 _LEAST_SHARE = 1e-30
+# Rules that are powers of a ratio count it as this at least: proofs lose to rounding what larger rules would gain.
+_LEAST_RATIO = 1e-13
+
+
+def least_shares(term: Term, least: ScalarLike) -> Arr | ScalarLike:
+    """The least shares of an output's mass that rules of a smooth term are taken at, `least` but for powers."""
+    return xp.maximum(_LEAST_RATIO * term.reference, least) if term.rule_set.powers else least
 
 
 def average_rules(data: Data, ax: Arr, least: float = _LEAST_SHARE) -> Arr:
@@ -302,7 +309,8 @@ def average_rules(data: Data, ax: Arr, least: float = _LEAST_SHARE) -> Arr:
     for term, place in zip(data.terms, data.layout, strict=True):
         w = ax[:, place.rows]
         # A rule is the same for all multiples of w.
-        parts.append(term.rule_at(xp.maximum(w / xp.maximum(w.max(axis=1, keepdims=True), tiny), least)))
+        shares = w / xp.maximum(w.max(axis=1, keepdims=True), tiny)
+        parts.append(term.rule_at(xp.maximum(shares, least_shares(term, least))))
     return xp.concatenate(parts, axis=1)
 
 

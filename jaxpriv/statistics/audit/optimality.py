@@ -96,7 +96,7 @@ def certified_gap(
             raise InputError(f"objective: {error}") from error
     if isinstance(solution, (str, os.PathLike)):
         solution = StatedSolution.load(solution)
-    named = [row for row, measure in zip(rows, measures, strict=True) if bool(eqx.tree_equal(measure, wanted))]
+    named = [row for row, measure in zip(rows, measures, strict=True) if eqx.tree_equal(measure, wanted)]
     if not named:
         raise InputError("objective is not among the measures of the audit (name its order in orders)")
     row = named[0]
@@ -126,7 +126,7 @@ def _verified(solution: Solution, problem: DistortionProblem, wanted: AbstractLe
     checked = certify(problem, solution)
     if not problem.form.limits_distortion:
         raise InputError("problem minimises something else than the leakage: its gap is not about a measure")
-    if not bool(eqx.tree_equal(problem.leakage, wanted)):
+    if not eqx.tree_equal(problem.leakage, wanted):
         raise InputError("problem is about another measure: name it in objective")
     if not checked.valid:
         raise InputError(f"solution does not solve problem: {checked.message}")
@@ -215,7 +215,7 @@ def excess(
         if prices.shape != useful.shape:
             raise InputError(f"distortion has shape {prices.shape}; the counts have (X, Y) = {useful.shape}")
         spent = float((useful * prices).sum())
-    kind: At = at if at is not None else "disclosure" if distortion is None else "distortion"
+    kind: At = at or ("disclosure" if distortion is None else "distortion")
     if kind == "distortion":
         # The optimum may not be worse for the rounding of a mean.
         problem: object = DistortionProblem(joint, prices, budget=spent * (1 + 1e-12) if spent else 0.0)

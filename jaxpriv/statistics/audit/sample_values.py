@@ -22,7 +22,7 @@ def measured(
 ) -> tuple[list[Row], list[AbstractLeakage]]:
     """The measures of a report or those that are named, further orders, and their values on the records."""
     orders = listed(orders, "orders")
-    further = [float(order) for order in real_array(orders, "orders", ndim=1)] if orders else []
+    further = real_array(orders, "orders", ndim=1).tolist() if orders else []
     if measures is None:
         named = [*reported_rows()]
     else:
