@@ -41,7 +41,7 @@ _HIGHEST = 3.0
 # Share of the uniform mechanism in a start of the caller's. A choice.
 _UNIFORM = 1e-3
 # What no output shows of a private symbol counts as this share of what it shows of another.
-_LEAST_SHARE = 1e-12
+LEAST_SHARE = 1e-12
 
 
 def averaged(program: Program) -> bool:
@@ -101,7 +101,7 @@ def average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
     def step(_: ScalarLike, carry: tuple[Arr, Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr, Arr]:
         logs, mechanism, multipliers, weights = carry
         ax = data.matvec(mechanism.T)
-        rules = average_rules(data, ax, _LEAST_SHARE)
+        rules = average_rules(data, ax, LEAST_SHARE)
         if program.peaked:
             leaks = leaks_of(data, rules, ax)
             weights = weights * xp.exp(xp.clip(leaks - leaks.max(), -1.0, 0.0))

@@ -7,6 +7,7 @@ from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.solvers._base import in_precision
 from jaxpriv.solvers.interior_point.mirror_start import (
+    LEAST_SHARE,
     as_mechanism,
     average_steps,
     averaged,
@@ -136,7 +137,7 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     lam = xp.maximum(lam, _LEAST_PRICE)
     weights = (1.0 - _SPREAD) * weights / weights.sum() + _SPREAD / len(weights)
     ax = data.matvec(x)
-    g = average_rules(data, ax, _LEAST_SHARE)
+    g = average_rules(data, ax, LEAST_SHARE)
     leaks = leaks_of(data, g, ax)
     price = xp.concatenate([lam, weights]) if program.peaked else lam
     k = g * row_prices(data, price, blank.eta)
