@@ -93,7 +93,7 @@ def test_a_design_of_a_table(table, tmp_path):
     modes = [stat.S_IMODE(os.stat(path).st_mode) for path in files]
     assert modes == [0o600, 0o600, 0o644 & ~_umask()]
     text = printed(f"fit people.csv {COLUMNS} --target-leakage 0.3 --split 1 --out design.zip --units bits")
-    assert "watchdog 0.3, leakage: lift" in text
+    assert "watchdog 0.3 nats, leakage: lift" in text
     assert "held-out" not in text
 
 

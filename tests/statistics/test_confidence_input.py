@@ -74,7 +74,7 @@ def test_bad_declarations_of_what_is_possible():
         ([[1, 1]], "shape"),
         ([[1, 1], [0, 0]], "row 1 has no possible pair"),
         ([[1, 0], [1, 1]], r"possible\[0, 1\].*counts\[0, 1\] is positive"),
-        ([[1, 0.5], [1, 1]], "truth values"),
+        ([[1, 0.5], [1, 1]], r"possible\[0, 1\] is neither true/false nor 0/1"),
     ):
         with refused(words):
             population(GOOD, possible=possible)
