@@ -24,7 +24,8 @@ two lines of each kind have any slope lambda in between:
     a - lambda b   <=  max(0, 1 - lambda/eta) i.q,              a - lambda b_C  >=  -max(0, (lambda - c)/(1 - c)) k.q.
 
 These are prices, and with b = -H(q) - q.ln p, H(q) >= H(q_C) they are prices of psi. If S and X share an attribute,
-each of its values has its own eta, c and classes, and prices of the parts give those of the whole (`pricing.exact`).
+each of its values has its own eta, c and classes, and prices of the parts give those of the whole
+(`pricing.shared_attribute`).
 """
 
 import functools

@@ -4,7 +4,7 @@ With the roots s = di^1/2 and h = d^-1/2 of the diagonals, h n = u tri (orthonor
 
     B_y = (1 - u u') h A_y s  (N, X),     1 + B_y'B_y = (K_y'K_y)^-1,    K_y lower triangular,
 
-the equations of the module become, for v_y = dX_y / s,
+the equations of `_newton_system` become, for v_y = dX_y / s,
 
     b_y = (1 - u u') h link + u tri'^-1 level,       v_y = K'K s ( rho + e - A'h b_y ),
     S e = row - sum_y s K'K s (rho - A'h b_y),       S = sum_y s K'K s,

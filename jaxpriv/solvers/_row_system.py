@@ -1,7 +1,7 @@
 """Newton systems by matrices of the order of the rows: for few rows, and for diagonal ones.
 
 With G_y = A_y diag(di_y) A_y' + diag(d_y) = (K_y'K_y)^-1, R_y = K_y A_y diag(di_y) and K_y n_y = u_y tri_y the
-equations of the module become
+equations of `_newton_system` become
 
     a_y = (1 - u u')(R rho + K link) + u tri'^-1 level,
     e = S^-1 ( row - sum_y di_y rho_y + sum_y R_y'a_y ),      S = sum_y [ diag(di_y) - R_y'(1 - u u') R_y ],

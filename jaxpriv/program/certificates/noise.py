@@ -16,7 +16,7 @@ from jaxpriv.problems.distortion import NoiseProblem
 from jaxpriv.program.certify import Certificate, most_excess, nonnegative
 
 # The unit of rounding: a correctly rounded operation is off by at most this share.
-_UNIT = float(np.finfo(np.float64).eps) / 2
+UNIT = float(np.finfo(np.float64).eps) / 2
 
 
 def valid_scores(prior: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -40,7 +40,7 @@ def certify_noise(problem: NoiseProblem, noise: Arr, scores: Arr, multiplier: Sc
     mechanism = problem.mechanism(np.asarray(noise, dtype=np.float64))
     leakage = average_leakage(problem.joint, mechanism)
     used = float(problem.distortion @ noise)
-    slop = 4 * (sum(mechanism.shape) + problem.joint.shape[0]) * _UNIT
+    slop = 4 * (sum(mechanism.shape) + problem.joint.shape[0]) * UNIT
     scale = abs(problem.budget) + float(abs(problem.distortion) @ noise)
     violation = max((used - problem.budget) / (scale or 1.0) - 0.5 * most_excess(np.float64), 0.0)
 
@@ -53,6 +53,6 @@ def certify_noise(problem: NoiseProblem, noise: Arr, scores: Arr, multiplier: Sc
     chain = mechanism.size + problem.joint.shape[0] + 8
     size = np.einsum("ysz,ys->z", columns, abs(rule)).max() + abs(level).max()
     size = size + price * (excess.max() + abs(slack))
-    bound = (gain + price * excess).min() - price * slack - chain * _UNIT * size
+    bound = (gain + price * excess).min() - price * slack - chain * UNIT * size
     value = leakage * (1 + slop) + slop
     return Certificate(value, max(bound, 0.0), np.array([leakage]), np.array([used]), violation)

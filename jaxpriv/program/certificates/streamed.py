@@ -7,12 +7,9 @@ from jax.sharding import Mesh
 from jaxpriv._runtime.types import Arr
 from jaxpriv.data.channel import AbstractChannel, push
 from jaxpriv.data.streaming import cheapest
+from jaxpriv.program.certificates.noise import UNIT
 from jaxpriv.program.certify import Certificate, column_values, nonnegative
 from jaxpriv.program.convex import StreamedProgram
-
-# The unit of rounding: a correctly rounded operation is off by at most this share.
-_UNIT = float(np.finfo(np.float64).eps) / 2
-
 
 _cheapest = jax.jit(cheapest, static_argnames="mesh")
 
@@ -50,7 +47,7 @@ def _value(
     leaked = float(each.sum())
     # As `program.certify`, and every W[x, y] may be off by a relative `rounding`. This moves E d by rounding times
     # itself, and phi(w) = <g, w> by rounding times sum |g w|: of mutual information at most I + 2/e.
-    slop = 4 * (sum(mechanism.shape) + columns.shape[1]) * _UNIT + float(pushed.rounding)
+    slop = 4 * (sum(mechanism.shape) + columns.shape[1]) * UNIT + float(pushed.rounding)
     moved = float(abs(program.rules(columns) * rows).sum())
     value = leaked + slop * max(float(abs(each).sum() + abs(rows).sum()), moved)
     if program.prices is not None:
@@ -74,6 +71,6 @@ def _bound(program: StreamedProgram, rules: np.ndarray, multipliers: np.ndarray,
     # of the distortion is at most |least| plus the largest score.
     chain = 2 * (len(program.prior) + program.shape[0]) + len(prices) + 8
     size = float(size) + 4 * float(largest) + abs(spent)
-    bound = float(total) - spent - chain * _UNIT * size
+    bound = float(total) - spent - chain * UNIT * size
     # Distortions are nonnegative, and no release leaks less than one that ignores the data.
     return max(bound if np.isfinite(bound) else -np.inf, float(program.least))

@@ -3,7 +3,7 @@
 Under the claim the releases y of the records with useful symbol x are n_x independent draws from W(.|x).
 
 Monte Carlo.  The release among simulated ones, ranked by what a share of unchanged records, merged rows, swapped rows
-              or single pairs would do (`jaxpriv.verifier.releases`, as `jaxpriv verify` does): exact level.
+              or single pairs would do (`jaxpriv.verifier.monte_carlo`, as `jaxpriv verify` does): exact level.
 Unchanged.    For a square mechanism an e-value against a share of records released as they are, and the share that it
               detects.
 Tail.         z = sum_x n_x D( P^(.|x) || W(.|x) ), f the sum over x of |support of W(.|x)| - 1, satisfies
