@@ -45,7 +45,7 @@ from jaxpriv._runtime.module.shown import nearest, numbers, tally, width
 from jaxpriv._runtime.types import Arr, ArrayInput, BoolLike, Result, ScalarLike
 from jaxpriv._runtime.validation import finite, is_traced, nonnegative, real_array, scalar, sum_tolerance, whole
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.program.candidate import ROUNDING, Goal
+from jaxpriv.program.convex import ROUNDING, Goal
 from jaxpriv.program.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE, Status, status_of
 from jaxpriv.solvers._base import meet_budgets, normalised
 from jaxpriv.verifier.logarithms import lower

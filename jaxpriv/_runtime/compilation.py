@@ -20,8 +20,8 @@ from jax.sharding import Mesh, NamedSharding, Sharding
 from jaxtyping import PyTree
 
 from jaxpriv._runtime import executables
-from jaxpriv._runtime.importing import refuse_after_fork
 from jaxpriv._runtime.program_keys import NoKeyError, T, key_of
+from jaxpriv._runtime.validation import refuse_after_fork
 from jaxpriv.errors import InputError, ResourceError
 
 _LOGGER = logging.getLogger("jaxpriv")

@@ -55,7 +55,9 @@ if (
 _BRIDGE = "jax._src.xla_bridge"
 
 
-class _Forks:
+class Forks:
+    """`useless`: the process was forked from one in which JAX had started, whose threads it does not have."""
+
     running = useless = False
 
     @classmethod
@@ -71,18 +73,7 @@ class _Forks:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_Forks.before, after_in_child=_Forks.in_child)
-
-
-def refuse_after_fork() -> None:
-    """A computation would wait without end for threads that a fork does not copy."""
-    if _Forks.useless:
-        from jaxpriv.errors import ResourceError  # here: the import of the package brings in no other module
-
-        raise ResourceError(
-            "this process was forked from one in which JAX had already started, and JAX cannot compute in it; start "
-            "workers by 'spawn' or 'forkserver' (multiprocessing.set_start_method), or fork before anything is computed"
-        )
+    os.register_at_fork(before=Forks.before, after_in_child=Forks.in_child)
 
 
 # Where the public modules of version 0.2 lie now. The old paths go with version 0.4.

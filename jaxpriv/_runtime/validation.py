@@ -18,11 +18,11 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
-from jaxpriv._runtime.importing import refuse_after_fork
+from jaxpriv._runtime.importing import Forks
 from jaxpriv._runtime.lanes import LaneArray
 from jaxpriv._runtime.resources import MERGE, fits, need_memory
 from jaxpriv._runtime.types import Arr, ArrLike
-from jaxpriv.errors import InputError
+from jaxpriv.errors import InputError, ResourceError
 
 A = TypeVar("A", bound=Arr)
 T = TypeVar("T")
@@ -71,6 +71,15 @@ def per_nat(units: str) -> float:
     if not isinstance(units, str) or units not in ("nats", "bits"):
         raise InputError("units must be 'nats' or 'bits'")
     return 1.0 if units == "nats" else 1.0 / math.log(2.0)
+
+
+def refuse_after_fork() -> None:
+    """A computation would wait without end for threads that a fork does not copy."""
+    if Forks.useless:
+        raise ResourceError(
+            "this process was forked from one in which JAX had already started, and JAX cannot compute in it; start "
+            "workers by 'spawn' or 'forkserver' (multiprocessing.set_start_method), or fork before anything is computed"
+        )
 
 
 def before_computing(what: str, numbers: float, *arrays: ArrLike) -> None:

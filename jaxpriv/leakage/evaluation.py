@@ -10,12 +10,11 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from jaxpriv._runtime.importing import refuse_after_fork
 from jaxpriv._runtime.lanes import spread, with_lanes
 from jaxpriv._runtime.numerics import unit_of
 from jaxpriv._runtime.resources import MERGE, need_memory
 from jaxpriv._runtime.types import Arr, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
-from jaxpriv._runtime.validation import joint_array, listed, mechanism_array, on_host, per_nat
+from jaxpriv._runtime.validation import joint_array, listed, mechanism_array, on_host, per_nat, refuse_after_fork
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
     AbstractLeakage,

@@ -1,8 +1,8 @@
 """The convex program between a problem and its solvers.
 
-`convex` has the one record that every `DistortionProblem` becomes, `lower` makes it, `feasibility` decides whether its
-budgets can be met at all, and `certify` computes from a mechanism and dual scores what they prove about it. Nothing
-here imports a solver.
+`convex` has the one record that every `DistortionProblem` becomes and what a solver finds for it, `lower` makes it
+(`finite_leakage` has the pairs that its support leaves out), `streamed` has that of operators, and `certify` computes
+from a mechanism and dual scores what they prove about it. Nothing here imports a solver.
 """
 
 from jaxpriv._runtime.importing import names_of

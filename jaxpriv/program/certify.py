@@ -36,8 +36,7 @@ from numpy.typing import DTypeLike
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.types import Arr, Result, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.program.candidate import ROUNDING
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import ROUNDING, Program
 
 # What every certificate is, and what it makes of prices.
 

@@ -1,4 +1,5 @@
-"""The one convex program that every problem of `DistortionProblem` is stated as, whatever its measures.
+"""The one convex program that every problem of `DistortionProblem` is stated as, the candidates for its solution, and
+the goal that their gap has to meet.
 
 A measure under one joint is a `Term`: rows A_j, a set of rules with its support function phi_j, and a role
 (`leakage.rule_sets`). Over mechanisms W, the columns of which are W_y,
@@ -16,8 +17,6 @@ The least worst outcome is one program too. Where WORST terms of smooth kinds ha
 
 and the peak, the largest ratio of an output, is what is minimised. It multiplies W, so the program is quasi-convex.
 Rows of LINEAR terms with a rate read A_j W_y <= peak rate_j W_y, or A_j W_y <= t_y (reference_j + peak rate_j).
-A `StreamedProgram` states the least leakage over operators, without a table of size |X| |Y|; block by block it is the
-same as form OBJECTIVE.
 
 Every problem of Calmon-Fawaz's Theorems 1 and 2, Remarks 1, 3 and 4 and Corollary 1 is one of these.
 """
@@ -26,23 +25,19 @@ import enum
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, TypeAlias
 
-import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._runtime import arrays as xp, lanes
-from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv._runtime.types import Arr, ArrLike, BoolLike, ScalarLike
 from jaxpriv._runtime.validation import is_traced
-from jaxpriv.data.distortion import AbstractDistortion
-from jaxpriv.data.joints import AbstractJoint
 from jaxpriv.leakage.rule_sets import Role, Term
 
-# Newton steps that put a mechanism onto equations: they converge quadratically.
-_CORRECTIONS = 5
-# What equations may be missed by afterwards, relative to their size: the rounding of sums of some thousand terms.
-_MET = 1e-12
+# What rounding makes of a gap of zero, relative to 1 + the value.
+ROUNDING = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
 
 class Form(enum.Enum):
@@ -170,28 +165,6 @@ class Program:
         return k, xp.concatenate([multipliers, weights]) if priced else multipliers
 
 
-def onto_equations(program: Program, mechanism: Arr) -> Arr:
-    """A mechanism near `mechanism` that meets the constraints in `program.equal`, NaN if none was found.
-
-    Entries move in proportion to themselves, W (1 + sum_r t_r c_r) with c_r above its mean in every row under W:
-    Newton's method in t, whose every step squares what is left.
-    """
-    assert program.equal is not None
-    mine = program.equal[:, None, None]
-    c = xp.where(mine, program.constraints, 0.0)
-    for _ in range(_CORRECTIONS):
-        missing = xp.where(program.equal, program.budgets - (c * mechanism).sum(axis=(1, 2)), 0.0)
-        above = c - (c * mechanism).sum(axis=2, keepdims=True)
-        gram = xp.einsum("rxy,sxy->rs", above * mechanism, above)
-        gram = xp.where(xp.isfinite(gram), gram, 0.0)  # NumPy's decomposition raises an error of its own
-        steps = (xp.of(gram).linalg.pinv(gram) * missing).sum(axis=1)
-        mechanism = xp.maximum(mechanism * (1.0 + (steps[:, None, None] * above).sum(axis=0)), 0.0)
-        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
-    missing = xp.where(program.equal, program.budgets - (c * mechanism).sum(axis=(1, 2)), 0.0)
-    met = abs(missing) <= _MET * (abs(program.budgets) + (abs(c) * mechanism).sum(axis=(1, 2)))
-    return xp.where(met.all(), mechanism, np.nan)
-
-
 # Axes of every array of a program without lanes.
 _AXES = {
     "mass": 1,
@@ -233,62 +206,96 @@ def in_lanes(program: Program) -> Program:
     return taken
 
 
-def _least_mass(columns: Arr) -> float:
-    """The mass of an output below which products with masses of private symbols may leave the normal numbers."""
-    return 1e10 * float(np.finfo(columns.dtype).tiny)
-
-
-class StreamedProgram(eqx.Module):
-    """Operators of one joint and its distortions, the prior, a smooth average measure, and either prices or budgets.
-
-    minimise  L(W) + sum_k prices_k E d_k                          (budgets is None)
-    minimise  L(W)   subject to  E d_k <= budgets_k,  k = 1..M     (prices is None)
-
-    with L(W) = sum_y phi(B w_y) and w_y(s) = P(S=s, Y=y). The rows of a measure are linear in the joint: A = B J, for a
-    matrix B that depends on the prior alone.
-    """
-
-    joint: AbstractJoint
-    distortions: tuple[AbstractDistortion, ...]
-    prior: Arr  # (S,)
-    term: Term  # the measure where X has one symbol: its set of rules, reference and parameter
-    transfer: Any  # B, (T, S); None: rows are the joint itself
-    least: ScalarLike  # (): L of a release that ignores the data
-    # Exactly one is None, which tells the form.
-    prices: Any  # (M,) or None
-    budgets: Any  # (M,) or None
+class Gapped(Protocol):
+    """What a goal is compared with: a value, and how far it may be from the optimum."""
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """The shape (X, Y) of a mechanism."""
-        return self.distortions[0].shape
+    def value(self) -> ArrLike: ...
+    @property
+    def gap(self) -> ArrLike: ...
 
-    def rows(self, columns: Arr) -> Arr:
-        """B w_y of an output joint (Y, S): (Y, T)."""
-        return columns if self.transfer is None else xp.matmul(columns, self.transfer.T)
 
-    def scores(self, rules: Arr) -> Arr:
-        """What rules (Y, T) say about s, B' g_y: (Y, S)."""
-        return rules if self.transfer is None else xp.matmul(rules, self.transfer)
+class Certified(Gapped, Protocol):
+    """A value and a gap recomputed by a certificate, and by how much the limits are exceeded."""
 
-    def leakage(self, columns: Arr) -> Arr:
-        """L of an output joint (Y, S); outputs without mass add nothing, whose lifts XLA could divide by 0."""
-        seen = xp.where(columns.sum(axis=1, keepdims=True) > _least_mass(columns), columns, 0.0)
-        return self.term.rule_set.columns(self.term, self.rows(seen).T).sum()
+    @property
+    def violation(self) -> ArrLike: ...
 
-    def rules(self, columns: Arr, least: float = 0.0) -> Arr:
-        """The adversary's best rules about an output joint (Y, S), (Y, T), finite: lifts below `least` count as that.
 
-        An output without mass says nothing: its rule is the one about the prior.
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """The best mechanism and the best dual object so far, with the solver's own view of their gap.
+
+    The gap here only steers the loop. What a user gets is computed again by `certificates`.
+    """
+
+    mechanism: Arr  # (X, Y), meets every limit
+    value: ScalarLike
+    k: Arr  # (Y, T) the adversary's rules times their prices, the rows of all terms stacked
+    eta: Arr  # (Y, W) prices of the worst-outcome limits of smooth terms
+    price: Arr  # (B,) of the budgets, then of the limits on sums
+    bound: ScalarLike
+
+    @property
+    def gap(self) -> ScalarLike:
+        return self.value - self.bound
+
+    def with_primal(self, mechanism: Arr, value: ScalarLike) -> "Candidate":
+        """The better of the two mechanisms."""
+        other = Candidate(mechanism, value, self.k, self.eta, self.price, self.bound)
+        return xp.chosen(value < self.value, other, self)
+
+    def with_dual(self, k: Arr, eta: Arr, price: Arr, bound: ScalarLike) -> "Candidate":
+        """The better of the two dual objects."""
+        return xp.chosen(bound > self.bound, Candidate(self.mechanism, self.value, k, eta, price, bound), self)
+
+
+# (k, eta, price): the adversary's rules times their prices (Y, T), the prices of worst-outcome limits of smooth terms
+# (Y, W), those of the budgets and the limits on sums (B,).
+Duals: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class CertifiedCandidate:
+    """A mechanism and its dual objects for a `Program`, with the certified pair of totals."""
+
+    mechanism: np.ndarray
+    duals: Duals
+    value: float
+    bound: float
+    violation: float
+    solver: str
+
+    @property
+    def gap(self) -> float:
+        return self.value - self.bound
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """When a gap is small enough: at most `tol`, or at most `rtol` times the value.
+
+    `shift` is what a reduced program's value lacks to the original one's.
+    """
+
+    tol: ScalarLike
+    rtol: ScalarLike = 0.0
+    shift: ScalarLike = 0.0
+
+    def met(self, best: Gapped) -> BoolLike:
+        library = xp.of(best.value, self.tol, self.rtol, self.shift)
+        size = library.where(library.isfinite(best.value), abs(best.value + self.shift), 0.0)
+        tol, rtol = (part if library is np else jnp.asarray(part, size.dtype) for part in (self.tol, self.rtol))
+        return best.gap <= library.maximum(tol, rtol * size)
+
+    def proved(self, certificate: Certified) -> BoolLike:
+        """Whether a certificate (`value`, `gap`, `violation`) proves that the goal is met.
+
+        A mechanism that exceeds a limit within the allowance for rounding may have a value below the bound: at a high
+        price by more than the rounding of the two sums, and then the pair proves nothing.
         """
-        tiny = np.finfo(columns.dtype).tiny  # times 1e8: a ratio that stays normal when XLA rounds it
-        mass = columns.sum(axis=1, keepdims=True)
-        present = xp.maximum(columns, xp.maximum(least * mass * self.prior, 1e8 * tiny))
-        present = xp.where(mass > _least_mass(columns), present, self.prior)
-        return self.term.rule_set.gradient(self.term, self.rows(present))
-
-    def slack(self, rules: Arr) -> Arr:
-        """By how much every score of an output rises, at least, where its rule is moved to the boundary: (Y,)."""
-        term, rule_set = self.term, self.term.rule_set
-        moved = rule_set.normalised(term, rules, rule_set.boundary(term, rules, 0.0).level)
-        return xp.where(self.prior > 0, self.scores(moved - rules), np.inf).min(axis=1)
+        rounding = ROUNDING[np.dtype(getattr(certificate.value, "dtype", np.float64))]
+        exact = certificate.gap >= -rounding * (1.0 + abs(certificate.value))
+        return self.met(certificate) & (certificate.violation == 0) & exact

@@ -6,8 +6,7 @@ equal sizes along a leading axis) is stated as one program, which has that axis 
 """
 
 import dataclasses
-import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -26,7 +25,9 @@ from jaxpriv.leakage._base import PLAIN, Scale
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.forms import AbstractProblemForm
-from jaxpriv.program.convex import Program, StreamedProgram
+from jaxpriv.program.convex import Program
+from jaxpriv.program.finite_leakage import pairs_of_finite_leakage
+from jaxpriv.program.streamed import StreamedProgram
 
 
 def tables_of(problems: Sequence[DistortionProblem]) -> np.ndarray:
@@ -509,6 +510,18 @@ def as_budgets(program: Program) -> Program:
     return dataclasses.replace(program, marks=np.zeros_like(program.marks), shares=False)
 
 
+def without_budgets(program: Program) -> Program:
+    """The program with limits on leakage alone, and without its costs."""
+    return dataclasses.replace(
+        program,
+        cost=np.zeros_like(program.cost),
+        constraints=program.constraints[:0],
+        budgets=program.budgets[:0],
+        marks=program.marks[:0],
+        shares=False,
+    )
+
+
 def terms_of_limit(joints: Arr, measure: AbstractLeakage, value: ScalarLike, whole: bool = False) -> list[Term]:
     """The terms of one finite limit, under every joint: none where it limits nothing (no neighbours)."""
     role = Role.WORST if measure.worst_outcome else Role.AVERAGE
@@ -519,61 +532,6 @@ def terms_of_limit(joints: Arr, measure: AbstractLeakage, value: ScalarLike, who
 def limit_terms(joints: Arr, limits: Limits, whole: bool = False) -> list[Term]:
     """The terms of finite limits, under every joint."""
     return [term for limit in finite_limits(limits) for term in terms_of_limit(joints, *limit, whole)]
-
-
-# Forbidden pairs, and measures that are infinite where an output excludes a private symbol.
-#
-# Such a measure is finite exactly if it is for every output by itself. A useful symbol that tells of a private one can
-# only be released as an output that every other private symbol which that one needs may be released as, too. Where all
-# allowed pairs are used and one of these is excluded, such pairs are of no use, and no number of a dual object says so:
-# what an adversary learns from them grows without end, but as a logarithm. They are left out of the support. Without
-# them others may be of no use, and so on.
-
-
-def pairs_of_finite_leakage(problem: DistortionProblem) -> np.ndarray:
-    """(X, Y) bool: the allowed pairs that a mechanism of finite leakage may use; all that are allowed where a symbol
-    has none (no mechanism is finite then).
-    """
-    asked = () if problem.form.limits_leakage else ((problem.leakage, 0.0),)
-    measures = [measure for measure, _ in (*asked, *finite_limits((*own_limit(problem), *problem.limits)))]
-    pairs = allowed = np.asarray(problem.costs()[1])
-    while pairs.any(axis=1).all():
-        mechanism = pairs / pairs.sum(axis=1, keepdims=True)
-        if not any(infinite(problem.joints, measures, mechanism)):
-            return pairs
-        fewer = pairs & ~useless(problem.joints, measures, mechanism)
-        if (fewer == pairs).all():
-            return pairs
-        pairs = fewer
-    return allowed
-
-
-def infinite(
-    joints: Arr, measures: Sequence[AbstractLeakage], mechanism: np.ndarray
-) -> Iterator[tuple[np.ndarray, AbstractLeakage]]:
-    """The joints and measures whose value is infinite."""
-    for joint in np.asarray(joints):
-        for measure, value in zip(measures, exact_values(tuple(measures), joint, mechanism), strict=True):
-            if math.isinf(value):
-                yield joint, measure
-
-
-def useless(joints: Arr, measures: Sequence[AbstractLeakage], mechanism: np.ndarray) -> np.ndarray:
-    """(X, Y) bool: the pairs that no mechanism of finite leakage uses, if no pairs may be used that the mechanism does
-    not use: of every output the symbols that tell of a private symbol which needs an excluded one, and one that is
-    alone. Of several others the value may be infinite at the weights of this column alone.
-    """
-    result = np.zeros(mechanism.shape, dtype=bool)
-    for y, column in enumerate(mechanism.T):
-        # Half of the column, and the rest of the mass in equal parts in all others.
-        half = 0.5 * column[:, None]
-        rest = (1.0 - half) / max(len(mechanism.T) - 1, 1)
-        for joint, measure in infinite(joints, measures, np.where(np.arange(len(mechanism.T)) == y, half, rest)):
-            massed, present = joint.any(axis=1), joint[:, column > 0].any(axis=1)
-            excluding = present & (measure.needed(len(joint)) & (massed & ~present)).any(axis=1)
-            shown = (column > 0) & joint.any(axis=0)
-            result[:, y] |= shown if shown.sum() == 1 else joint[excluding].any(axis=0)
-    return result
 
 
 def _program(
@@ -588,7 +546,9 @@ def _program(
 ) -> Program:
     mass, forbids = masses.mean(axis=-2), not np.all(support)
     if forbids and isinstance(problem, DistortionProblem) and not is_traced(problem):
-        support = pairs_of_finite_leakage(problem)
+        asked = () if problem.form.limits_leakage else ((problem.leakage, 0.0),)
+        measures = [measure for measure, _ in (*asked, *finite_limits((*own_limit(problem), *problem.limits)))]
+        support = pairs_of_finite_leakage(problem.joints, measures, support)
     if any(measure.traits.of_inputs for measure, _ in problem.limits):  # symbols without mass are not left out
         mass = xp.where(mass > 0, mass, 1.0 / mass.shape[-1])
     return Program(

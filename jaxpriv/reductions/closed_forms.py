@@ -1,53 +1,39 @@
-"""What needs no iteration: releases that leak nothing, rules of the prior alone, faces whose mechanisms are finite."""
+"""What needs no iteration: whether the budgets can be met at all, releases that leak nothing, the repair of rounding.
 
-import dataclasses
+For weights a >= 0 on the constraints, every mechanism has
+
+    sum_r a_r <constraints_r, W> >= sum_x min_y sum_r a_r constraints_r(x, y) =: bound(a),
+
+so bound(a) > a . budgets proves that no mechanism exists. Conversely the largest excess of bound(a) over a . budgets on
+the simplex is attained (linear programming duality) by a feasible W whenever it is <= 0.
+
+A release that ignores the data and meets the budgets is the least leakage, and the rules of the prior prove it. A
+mechanism that exceeds a limit by rounding meets it once a little of one that has slack is mixed in.
+"""
+
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import PyTree
 
 from jaxpriv._runtime import arrays as xp
-from jaxpriv._runtime.types import Arr
-from jaxpriv.errors import NotCertifiedError
-from jaxpriv.leakage import AbstractLeakage
+from jaxpriv._runtime.numerics import unit_of
+from jaxpriv._runtime.types import Arr, BoolLike
 from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.program import feasibility
 from jaxpriv.program.certificates import Certificate, certify_program, violation_of
 from jaxpriv.program.convex import Program
-from jaxpriv.program.feasibility import Face, face_of, whole_face
-from jaxpriv.program.lower import distance_scale, infinite, useless
+from jaxpriv.program.lower import distance_scale
 
-# Budgets without slack and measures that are infinite where an output excludes a private symbol: where a pair that the
-# budgets allow is of no use (`program.lower.useless`), they may allow fewer without it, and so on, until all are of use
-# or no mechanism is left.
-
-
-# The tolerance of the linear program, whose entries are 0, or 1 and more.
-_LINEAR = 1e-10
-# What the weight of a rule costs that does not cost the entries of a face anything: of several the smallest are taken.
-_LEAST_PRICE = 1e-6
-
-
-def finite_on(program: Program, face: Face, joints: Arr, measures: Sequence[AbstractLeakage]) -> np.ndarray | None:
-    """A mechanism on the face under which all measures are finite for all joints (K, S, X), positive wherever one of
-    these is; None if there is none. Raises `NotCertifiedError` where no measure says which entries are of no use.
-    """
-    while any(infinite(joints, measures, face.inside)):
-        support = face.support & ~useless(joints, measures, face.inside)
-        if (support == face.support).all():
-            raise NotCertifiedError(
-                "whether any mechanism on the allowed pairs has a finite leakage is not certified: one that uses all "
-                "pairs has an infinite one, although no output excludes a private symbol that another one needs"
-            )
-        narrower = dataclasses.replace(program, support=support)
-        if not support.any(axis=1).all() or not (least := feasibility.check(narrower)).feasible:
-            return None
-        tight = least.boundary and len(program.budgets)
-        face = face_of(narrower, least.weights) if tight else whole_face(narrower, least.mechanism)
-    return face.inside
-
-
+# Budgets closer than this (relative) to the least attainable value are taken as equal to it.
+BOUNDARY = 1e-12
+# No mechanism spends more than one of a budget in units of its scale. HiGHS takes 1e20 and more for infinite.
+_ALWAYS_MET = 1e3
+# Roundings by which a sum may exceed a budget that is the same sum in another order. Certificates allow 2000.
+_ROUNDINGS = 8
+# The tolerance of linear programs, whose entries are 0, or 1 and more.
+LINEAR = 1e-10
 # Mixing weights of a release that meets the limits, tried to restore feasibility after rounding.
 ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)
 # The largest one that brings a mechanism within its budgets: what needs more was not solved (a choice).
@@ -56,11 +42,182 @@ _MOST_OF_BUDGETS = 1e-3
 _RARE = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
 
+@dataclass(frozen=True)
+class Feasibility:
+    """How the budgets stand to what is attainable.
+
+    Attributes:
+        mechanism: meets every budget if `excess <= 0`, as far inside as the LP found.
+        weights: a in the simplex, the proof.
+        bound: bound(a).
+        allowed: a . budgets.
+        boundary: the budgets have no slack: every feasible mechanism attains bound(a), so its
+            support lies where the weighted cost is least.
+        equal: what slack there is may be the rounding of the sums.
+    """
+
+    mechanism: np.ndarray
+    weights: np.ndarray
+    bound: float
+    allowed: float
+    feasible: bool
+    boundary: bool
+    equal: bool
+
+
+def cheapest(costs: Arr, support: BoolLike = True) -> Arr:
+    """The deterministic mechanism that releases argmin_y costs[x, y] on the support (ties: the first)."""
+    chosen = xp.where(support, costs, np.inf).argmin(axis=1)
+    return (np.arange(costs.shape[1]) == chosen[:, None]).astype(costs.dtype)
+
+
+def check(program: Program) -> Feasibility:
+    """Decide feasibility of the budgets (not of a leakage limit) for a host program."""
+    c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
+    count = len(budgets)
+    if count == 0:
+        support = np.asarray(program.support)
+        uniform = support / support.sum(axis=1, keepdims=True)
+        return Feasibility(uniform, np.zeros(0), 0.0, 0.0, feasible=True, boundary=False, equal=False)
+    scales = abs(c).max(axis=2).sum(axis=1)
+    scales = np.where(scales > 0, scales, 1.0)
+    if count == 1:
+        weights, mechanism = np.ones(1), cheapest(c[0], program.support)
+    else:
+        above, slack, units = above_floors(c, budgets)
+        weights, mechanism = largest_slack(above, np.minimum(slack, _ALWAYS_MET), program.support)
+        weights = weights / units
+        weights = weights / weights.sum()
+    combined = np.where(program.support, (weights[:, None, None] * c).sum(axis=0), np.inf)
+    bound, allowed = float(combined.min(axis=1).sum()), float(weights @ budgets)
+    scale = float((weights * scales).sum()) + abs(allowed)
+    # As strict as the certificate (which allows for the rounding of its sums) when the weights are
+    # exact; the weights of several budgets come from an LP and are good to about BOUNDARY.
+    size = abs(allowed) + float(abs(combined.min(axis=1)).sum())
+    rounding = 8 * sum(c.shape) * np.finfo(float).eps * size if count == 1 else BOUNDARY * scale
+    return Feasibility(
+        mechanism,
+        weights,
+        bound,
+        allowed,
+        feasible=bool(allowed >= bound - rounding),
+        boundary=abs(allowed - bound) <= BOUNDARY * scale,
+        equal=abs(allowed - bound) <= rounding,
+    )
+
+
+def above_floors(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(c, budgets) above the cheapest output of every row, of size one, and the sizes (R,).
+
+    Every mechanism spends the part of a cost that does not depend on the output. So the size is that of the
+    differences, and costs whose relative differences are 1e-9 are distinguished. Where there are no differences, the
+    budget above the cheapest outputs is a rounding error.
+    """
+    floors = c.min(axis=2)
+    size = (c.max(axis=2) - floors).sum(axis=1)
+    size = np.where(size > 0, size, 1.0)
+    return (c - floors[:, :, None]) / size[:, None, None], (budgets - floors.sum(axis=1)) / size, size
+
+
+def largest_slack(c: np.ndarray, budgets: np.ndarray, support: Arr) -> tuple[np.ndarray, np.ndarray]:
+    """max r s.t. <c_k, W> + r <= budgets_k: the multipliers (summing to one) and W on the support, by HiGHS."""
+    solved = widest_slack(c, budgets, np.asarray(support), np.zeros(len(budgets), dtype=bool), spread=False)
+    if solved is None:  # bounded and feasible by construction, so this is a failure of the backend
+        raise ArithmeticError("the feasibility LP failed: HiGHS found no optimum")
+    _, mechanism, weights = solved
+    return weights, mechanism
+
+
+def independent(program: Program) -> Arr | None:
+    """A release that ignores the data and meets every budget up to rounding (leakage 0), cheapest first, or None."""
+    c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
+    per_output = np.where(program.support.all(axis=0), c.sum(axis=1), np.inf)  # (R, Y)
+    linear = np.where(program.support.all(axis=0), program.cost.sum(axis=0), np.inf)
+    outputs = c.shape[2]
+    if not np.isfinite(linear).any():
+        return None
+    # A budget may be the cost of such a release, summed in another order.
+    rounding = _ROUNDINGS * np.finfo(np.float64).eps * (abs(budgets)[:, None] + abs(c).sum(axis=1))
+    meets = np.all(per_output <= budgets[:, None] + rounding, axis=0) & np.isfinite(linear)
+    if meets.any():
+        best = int(np.where(meets, linear, np.inf).argmin())
+        chosen = np.zeros(outputs)
+        chosen[best] = 1.0
+    elif len(budgets) > 1:
+        from scipy.optimize import linprog
+
+        allowed = np.flatnonzero(np.isfinite(linear))
+        rows, least = per_output[:, allowed], linear[allowed] - linear[allowed].min()
+        # The tolerances of the backend are absolute.
+        sizes, size = unit_of(rows, axis=1), unit_of(least)
+        equal = np.ones((1, len(allowed)))
+        result = linprog(least / size, rows / sizes[:, None], budgets / sizes, equal, [1.0], method="highs")
+        if result.status != 0:
+            return None
+        chosen = np.zeros(outputs)
+        chosen[allowed] = np.maximum(result.x, 0.0)
+        chosen /= chosen.sum()
+        if not np.all(per_output[:, allowed] @ chosen[allowed] <= budgets):
+            return None  # HiGHS meets its rows to 1e-7 only; the solver then does better
+    else:
+        return None
+    return np.tile(chosen, (c.shape[1], 1))
+
+
+def widest_slack(
+    c: np.ndarray, slack: np.ndarray, support: np.ndarray, held: np.ndarray, spread: bool = True
+) -> tuple[float, np.ndarray, np.ndarray] | None:
+    """max r s.t. <c, W> + r <= slack, <c, W> = slack where held, W >= r on the support if `spread`: (r, W, weights of
+    c), by HiGHS.
+
+    None where the backend has no answer: budgets that no mechanism meets but for rounding, which the certificate of the
+    result judges.
+    """
+    from scipy.optimize import linprog  # costs a third of a second: imported where needed
+    from scipy.sparse import coo_array, csr_array, eye_array, hstack, kron, vstack
+
+    inputs, outputs = support.shape
+    at = np.flatnonzero(support.ravel())
+    ones = lambda count: coo_array(np.ones((count, 1)))  # noqa: E731
+    flat = c.reshape(len(c), -1)[:, at]
+    free = ~held
+    upper = [hstack([-eye_array(len(at)), ones(len(at))])] if spread else []
+    above = len(at) if spread else 0
+    if free.any():
+        upper.append(hstack([coo_array(flat[free]), ones(int(free.sum()))]))
+    sums = csr_array(kron(eye_array(inputs), np.ones((1, outputs))))[:, at]
+    equal = [hstack([sums, coo_array((inputs, 1))])]
+    if held.any():
+        equal.append(hstack([coo_array(flat[held]), coo_array((int(held.sum()), 1))]))
+    objective = np.zeros(len(at) + 1)
+    objective[-1] = -1.0
+    options = {"primal_feasibility_tolerance": LINEAR, "dual_feasibility_tolerance": LINEAR}
+    result = linprog(
+        objective,
+        vstack(upper),
+        np.concatenate([np.zeros(above), slack[free]]),
+        vstack(equal),
+        np.concatenate([np.ones(inputs), slack[held]]),
+        [(0, None)] * len(at) + [(None, None)],
+        method="highs",
+        options=options,
+    )
+    if result.status != 0:
+        return None
+    inside = np.zeros(support.size)
+    inside[at] = np.maximum(result.x[:-1], 0.0)
+    inside = inside.reshape(support.shape)
+    weights = np.zeros(len(c))
+    weights[free] = np.maximum(-result.ineqlin.marginals[above:], 0.0)
+    weights[held] = -result.eqlin.marginals[inputs:]
+    return float(-result.fun), inside / inside.sum(axis=1, keepdims=True), weights
+
+
 def closed_form_of(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[PyTree, ...] | None:
     """(mechanism, k, eta, price) where no iteration is needed."""
     valued = [term for term in program.terms if term.role in (Role.OBJECTIVE, Role.PEAK)]
     if valued and not program.cost.any():
-        mechanism = feasibility.independent(program)
+        mechanism = independent(program)
         return None if mechanism is None else (mechanism, *_proof_of_nothing(program))
     # A term whose rows are 0, of a joint whose useful symbols all have one posterior, adds nothing to any value.
     if any(term.role is Role.PEAK or term.rows.any() for term in valued):
@@ -71,7 +228,7 @@ def closed_form_of(program: Program, excess: Callable[[np.ndarray], float]) -> t
             if program.terms or not program.marks.all():
                 return None
             size = abs(program.constraints).max() or 1.0
-            price, mechanism = feasibility.largest_slack(
+            price, mechanism = largest_slack(
                 np.asarray(program.constraints / size), np.asarray(program.budgets / size), program.support
             )
             return mechanism, k, eta, price
@@ -79,7 +236,7 @@ def closed_form_of(program: Program, excess: Callable[[np.ndarray], float]) -> t
         price[0] = 1.0
     elif len(program.budgets):
         return None
-    mechanism = feasibility.cheapest(costs, program.support)
+    mechanism = cheapest(costs, program.support)
     met = not program.terms or violation_of(program, mechanism) == 0
     return (mechanism, k, eta, price) if met and excess(mechanism) == 0 else None
 
@@ -107,8 +264,7 @@ def cheapest_release(program: Program) -> Arr:
     distortion.
     """
     shares = (program.constraints / distance_scale(program.constraints)[:, None, None]).sum(axis=0)
-    chosen = xp.where(program.support, shares, np.inf).argmin(axis=1)
-    return (np.arange(program.cost.shape[1]) == chosen[:, None]).astype(program.cost.dtype)
+    return cheapest(shares, program.support)
 
 
 def independent_release(program: Program) -> Arr:
@@ -137,61 +293,6 @@ def prior_rules(program: Program, price: np.ndarray) -> np.ndarray:
         weight = price[at.limit] if term.priced else float(term.role is Role.OBJECTIVE)
         rules.append(weight * np.asarray(term.prior_rule()) if weight else np.zeros(len(term.rows)))
     return np.concatenate(rules)
-
-
-def entry_costs(program: Program, k: np.ndarray, eta: np.ndarray) -> np.ndarray:
-    """What every entry costs, (X, Y), beside the prices of the budgets."""
-    costs = np.array(program.cost, dtype=np.float64)
-    for term, at in zip(program.terms, program.layout, strict=True):
-        costs += (k[:, at.rows] @ term.rows).T
-        if at.worst is not None:
-            costs += np.outer(term.offset, eta[:, at.worst])
-    return costs
-
-
-def excluding_rules(program: Program, face: Face, costs: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """The rules k (Y, T) with more of those of limits on ratios, until no entry that these exclude from the face is the
-    cheapest of its row; `costs` (X, Y): what every entry costs at k.
-
-    No multiple of an entry that is excluded meets the limits A w <= 0 of its output: by Farkas' lemma some rules k >= 0
-    have A'k >= 1 there, and A'k >= 0 wherever the output is allowed. A linear program finds those that cost the entries
-    of the face least.
-    """
-    from scipy.linalg import block_diag  # costs a third of a second, as the next one: imported where needed
-    from scipy.optimize import linprog
-
-    ratios = [
-        (term, np.arange(at.rows.start, at.rows.stop))
-        for term, at in zip(program.terms, program.layout, strict=True)
-        if not term.smooth and term.role is Role.WORST
-    ]
-    least = np.where(face.support, costs, np.inf).min(axis=1, keepdims=True)
-    short = np.where(program.support & ~face.support, least - costs, 0.0)
-    if not ratios or not (short > 0).any():
-        return k
-    at = np.concatenate([places for _, places in ratios])
-    rows = np.concatenate([np.asarray(term.rows) for term, _ in ratios])
-    size = abs(rows).max(axis=1)
-    size = np.where(size > 0, size, 1.0)
-    rows = rows / size[:, None]
-    # The weights of a set of rows with a reference are in balance.
-    references = block_diag(*(np.asarray(term.reference)[None] for term, _ in ratios)) / size
-    k = k.copy()
-    for y in np.flatnonzero((short > 0).any(axis=0)):
-        used, allowed = face.support[:, y], program.support[:, y]
-        result = linprog(
-            rows @ used + _LEAST_PRICE,
-            -rows[:, allowed].T,
-            -np.where(used, 0.0, 1.0)[allowed],
-            references,
-            np.zeros(len(references)),
-            method="highs",
-            options={"primal_feasibility_tolerance": _LINEAR, "dual_feasibility_tolerance": _LINEAR},
-        )
-        if result.status == 0:  # other limits or budgets may exclude the entry
-            # A little more than what is short: the linear program holds up to its tolerance.
-            k[y, at] += (1 + 1e-6) * short[:, y].max() * result.x / size
-    return k
 
 
 def mixtures(program: Program, mechanism: np.ndarray, feasible_point: np.ndarray) -> Iterator[np.ndarray]:

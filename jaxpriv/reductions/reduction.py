@@ -26,8 +26,7 @@ from jaxpriv._runtime.arrays import of
 from jaxpriv._runtime.lanes import LaneArray
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term, classes
-from jaxpriv.program.candidate import Candidate, Goal
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Candidate, Goal, Program
 
 # The device's view of the gap and the certificate differ by rounding; stop a little below.
 MARGIN = 0.8

@@ -5,8 +5,7 @@ what it is given. docs/how-to/own-solver.md writes one.
 """
 
 from jaxpriv._runtime.importing import names_of
-from jaxpriv.program.candidate import Candidate, Gapped, Goal
-from jaxpriv.program.convex import Form, Program
+from jaxpriv.program.convex import Candidate, Form, Gapped, Goal, Program
 from jaxpriv.solvers._base import (
     AbstractSolver,
     Course,

@@ -25,7 +25,7 @@ from jaxpriv._runtime.module import Module
 from jaxpriv._runtime.native import asked_to_stop
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.errors import InputError
-from jaxpriv.program.candidate import Goal
+from jaxpriv.program.convex import Goal
 from jaxpriv.solvers._inverse_factors import small_solve
 
 # How many instances of a batch step side by side on a CPU, whose caches hold their arrays then. Measured at 8 symbols.

@@ -1,6 +1,6 @@
 """Accelerated Bregman proximal gradient in a streaming form: memory 5 |Y||S|, one pass over (x, y) a step.
 
-A smooth average measure is sum_y phi(B w_y) with w_y(s) = P(S=s, Y=y) (`program.convex.StreamedProgram`). Mutual
+A smooth average measure is sum_y phi(B w_y) with w_y(s) = P(S=s, Y=y) (`program.streamed.StreamedProgram`). Mutual
 information is 1-smooth relative to the negative entropy of W weighted by p(x) (see mirror_descent); other measures are
 with a constant that depends on the lifts that mechanisms reach, which the gain G finds. With z the proximal (mirror)
 sequence, x its weighted average and 0 < theta <= 1,
@@ -37,7 +37,7 @@ from jaxpriv._runtime.importing import renamed
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.data.streaming import Pass, check_mesh, gibbs_pass
 from jaxpriv.errors import InputError
-from jaxpriv.program.convex import StreamedProgram
+from jaxpriv.program.streamed import StreamedProgram
 from jaxpriv.solvers._base import AbstractSolver, Measures, check_counts, newton_move
 
 # All numbers here are choices that change steps and time only: values and bounds are computed again in float64.

@@ -35,8 +35,7 @@ import jax.scipy as jsp
 from jax import lax
 
 from jaxpriv._runtime.types import Arr, ScalarLike
-from jaxpriv.program.candidate import Candidate
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.solvers._base import AbstractSolver, Measures, check_counts
 from jaxpriv.solvers.first_order_lp import scaled_size
 from jaxpriv.solvers.interior_point.candidate import no_candidate

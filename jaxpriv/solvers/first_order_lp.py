@@ -20,8 +20,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpriv._runtime.types import Arr, ScalarLike
-from jaxpriv.program.candidate import Candidate
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.solvers._base import AbstractSolver
 from jaxpriv.solvers.interior_point.candidate import no_candidate
 from jaxpriv.solvers.interior_point.mirror_start import first_mechanism

@@ -45,8 +45,7 @@ from jax import lax
 
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.program.candidate import Candidate
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.solvers._base import AbstractSolver, Measures, check_counts, meet_budgets, normalised
 from jaxpriv.solvers.first_order_lp import HalpernState, RestartedHalpern
 from jaxpriv.solvers.interior_point.candidate import best_prices, dual_bound, no_candidate, objective, repaired

@@ -17,8 +17,7 @@ import numpy as np
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.types import Arr
 from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.program.candidate import Candidate
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.solvers._base import Measures
 from jaxpriv.solvers.interior_point.candidate import improved, no_candidate
 from jaxpriv.solvers.interior_point.system import Data, Point, rearrange

@@ -37,8 +37,7 @@ from jaxpriv._runtime.importing import renamed
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.program.candidate import Candidate
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.solvers._base import AbstractSolver, Measures, approach_budgets, check_counts, meet_budgets, normalised
 from jaxpriv.solvers.interior_point.candidate import by_rows, no_candidate, with_mechanism, with_rules
 from jaxpriv.solvers.interior_point.mirror_start import first_mechanism

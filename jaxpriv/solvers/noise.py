@@ -17,9 +17,9 @@ import numpy as np
 
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.problems.distortion import NoiseProblem, max_entropy_noise
-from jaxpriv.program import feasibility
 from jaxpriv.program.certificates import certify_noise
 from jaxpriv.program.solution import Solution, Status, no_solution, within_limits
+from jaxpriv.reductions.closed_forms import BOUNDARY
 from jaxpriv.solvers import Goal
 from jaxpriv.solvers._primal_dual import PrimalDualPoint, followed_path
 
@@ -98,8 +98,8 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
             max_entropy_noise(cost, budget)  # raises, with the proof
         return no_solution((problem.joint.shape[1], problem.outputs), problem.joint.shape[0], 0, 1, 1)
     span = float(np.ptp(cost)) or 1.0
-    tight = budget - least <= feasibility.BOUNDARY * span
-    allowed = np.flatnonzero(cost - least <= feasibility.BOUNDARY * span) if tight else np.arange(len(cost))
+    tight = budget - least <= BOUNDARY * span
+    allowed = np.flatnonzero(cost - least <= BOUNDARY * span) if tight else np.arange(len(cost))
     seen = problem.joint.sum(axis=1) > 0
     scaled = np.zeros(len(allowed)) if tight else (cost[allowed] - least) / span
     slack = 1.0 if tight else (budget - least) / span
@@ -118,7 +118,7 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
     price = 0.0 if tight else float(point.y[0]) / span
     if tight:  # the price at which no costlier symbol gains anything, and 1e-9 more: any price gives a bound that holds
         gain = np.einsum("ysz,ys->z", problem.columns(), scores[0])
-        costlier = cost - least > feasibility.BOUNDARY * span
+        costlier = cost - least > BOUNDARY * span
         short = (gain[allowed].min() - gain[costlier]) / (cost[costlier] - least)
         price = float(max(short.max(initial=0.0), 0.0)) * (1 + 1e-9)
     certificate = certify_noise(problem, noise, scores, price)

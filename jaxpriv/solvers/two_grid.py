@@ -31,7 +31,7 @@ from jaxpriv.data.distortion import AbstractDistortion, AbstractRule, ChangedAtt
 from jaxpriv.data.joints import AbstractJoint, Stored
 from jaxpriv.data.streaming import block_size, check_mesh, stream
 from jaxpriv.errors import InputError
-from jaxpriv.program.convex import StreamedProgram
+from jaxpriv.program.streamed import StreamedProgram
 from jaxpriv.solvers._base import Measures, check_counts
 
 

@@ -289,16 +289,19 @@ def fits_for_newton(problem: DistortionProblem) -> bool:
 
 def newton_bytes(problem: DistortionProblem) -> float:
     """What the interior-point method would hold: the factors of the smaller of its two systems, by the rows of every
-    measure under every joint, and arrays of the size of a mechanism or a decision rule.
+    measure under every joint, and arrays of the size of a mechanism or a decision rule. Of a small problem it is more
+    than that, and still less than there always is.
     """
-    _, private, inputs, outputs = problem.sizes
+    (_, private, inputs, outputs), rows = problem.sizes, problem.rows
+    others = 8.0 * _STEP_ARRAYS * outputs * (inputs + rows)
+    most = 8.0 * _PORTABLE_SETS * outputs * (inputs + rows) ** 2 + others  # of any of the systems
+    if most <= resources.ALWAYS:
+        return most
     if _diagonal(problem):
         return 8.0 * _TABLE_ARRAYS * outputs * max(inputs, private)
-    rows = problem.rows
     by_inputs = not problem.linear and inputs_are_cheaper(rows, inputs)
     factors = 8.0 * outputs * (inputs**2 if by_inputs else rows**2)
     products = 0.0 if by_inputs else 8.0 * outputs * rows * inputs
-    others = 8.0 * _STEP_ARRAYS * outputs * (inputs + rows)
     portable = _PORTABLE_SETS * (factors + products) + others
     # Asking for the kernels loads them, which takes longer than a small solve.
     if _fits(portable, _AUTO_SHARE) or target_platform() != "cpu" or absence() is not None:

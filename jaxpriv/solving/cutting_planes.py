@@ -17,8 +17,7 @@ import numpy as np
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.types import Arr
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
-from jaxpriv.program.candidate import Duals
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Duals, Program
 from jaxpriv.solvers import (
     Candidate,
     no_candidate,

@@ -10,6 +10,7 @@ from jaxpriv.errors import NotCertifiedError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.certificates import certify_program
 from jaxpriv.program.solution import Solution, Status
+from jaxpriv.reductions.faces import off_face
 from jaxpriv.solvers import (
     AcceleratedMirrorDescent,
     InteriorPoint,
@@ -20,7 +21,7 @@ from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solving.choice import Request, not_by_products, step_limit
 from jaxpriv.solving.cutting_planes import cut
 from jaxpriv.solving.least_worst import least_worst_leakage
-from jaxpriv.solving.stages import Stages, off_face, solve_dense
+from jaxpriv.solving.stages import Stages, solve_dense
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.streamed_runs import PRODUCTS
 

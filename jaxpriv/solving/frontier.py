@@ -20,8 +20,8 @@ from jaxpriv.leakage import exact_values
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.forms import FORMS
 from jaxpriv.problems.funnel import whole_entropy
-from jaxpriv.program.candidate import CertifiedCandidate
 from jaxpriv.program.certificates import certify_program, least_limit
+from jaxpriv.program.convex import CertifiedCandidate
 from jaxpriv.program.frontiers import AbstractFrontier
 from jaxpriv.program.lower import least_value, proved_program
 from jaxpriv.program.solution import Solution, Status

@@ -17,12 +17,9 @@ import numpy as np
 from jaxpriv._runtime.types import Arr
 from jaxpriv.leakage import AbstractPointwiseLeakage
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program import feasibility
-from jaxpriv.program.candidate import CertifiedCandidate
 from jaxpriv.program.certificates import certify_program, least_limit, violation_of
 from jaxpriv.program.certificates.lagrangian import lagrangian
-from jaxpriv.program.convex import Program
-from jaxpriv.program.feasibility import Face
+from jaxpriv.program.convex import CertifiedCandidate, Program
 from jaxpriv.program.lower import (
     as_budgets,
     distance_program,
@@ -31,11 +28,12 @@ from jaxpriv.program.lower import (
     worst_program,
 )
 from jaxpriv.program.solution import Solution
-from jaxpriv.reductions.closed_forms import independent_release, mixtures, no_rules
+from jaxpriv.reductions.closed_forms import independent, independent_release, mixtures, no_rules
+from jaxpriv.reductions.faces import Face, moved_onto, on_face
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solving.choice import BY_DISTANCES
-from jaxpriv.solving.stages import Lowered, Stages, check_limits, moved_onto, on_face
+from jaxpriv.solving.stages import Lowered, Stages, check_limits
 
 # Probes of the search over limits: it needs five or six as a rule, bisection from 1 to 1e-9 thirty.
 MOST_PROBES = 60
@@ -64,10 +62,10 @@ def least_worst_leakage(stages: Stages) -> Solution:
     problem, goal = stages.problem, stages.goal
     check_limits(problem, stages.further)
     within = as_budgets(distance_program(problem, ()))
-    independent = feasibility.independent(within)
-    if independent is not None:
+    unrelated = independent(within)
+    if unrelated is not None:
         nothing = no_rules(worst_program(problem, 0.0))
-        answer = CertifiedCandidate(np.asarray(independent), nothing, 0.0, 0.0, 0.0, "closed-form")
+        answer = CertifiedCandidate(np.asarray(unrelated), nothing, 0.0, 0.0, 0.0, "closed-form")
         return stages.finish(answer, 0.0, 0.0)
     start, face = stages.feasible_point(within, stages.further)
     # On a face of the budgets the mechanisms that have a finite ratio may have no interior.

@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import ModuleType
@@ -26,11 +26,8 @@ from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.released_marginal import ReleasedMarginal
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program import feasibility
-from jaxpriv.program.candidate import CertifiedCandidate
 from jaxpriv.program.certify import excess_of, most_excess, violation_of
-from jaxpriv.program.convex import Program
-from jaxpriv.program.feasibility import Face, face_of, whole_face, without_budgets
+from jaxpriv.program.convex import CertifiedCandidate, Program
 from jaxpriv.program.lower import (
     Limits,
     ProblemStack,
@@ -48,20 +45,19 @@ from jaxpriv.program.lower import (
     proved_program,
     proving_program,
     scale_and_shift,
+    without_budgets,
 )
 from jaxpriv.program.solution import DOUBLE_TOLERANCE, Solution, Status, no_solution, within_limits
 from jaxpriv.reductions.closed_forms import (
+    Feasibility,
     best_mixture,
     cheapest_release,
+    check,
     closed_form_of,
-    entry_costs,
-    excluding_rules,
-    finite_on,
     independent_release,
     no_rules,
-    prior_rules,
-    without_rare,
 )
+from jaxpriv.reductions.faces import Face, face_of, finite_on, moved_onto, off_face, on_face, whole_face
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
@@ -370,7 +366,7 @@ class Stages:
         if free and not program.forbids:
             return np.asarray(independent_release(program)), None
         within = without_budgets(program) if free else program
-        plain = feasibility.check(within)
+        plain = check(within)
         if not plain.feasible:
             fewer = program.forbids and (program.support != self.problem.costs()[1]).any()
             raise self.below_least(plain, " with a finite leakage" if fewer else "")
@@ -405,7 +401,7 @@ class Stages:
                     return constant, None
         return self._met(closest).mechanism, face
 
-    def proof_of(self, least: feasibility.Feasibility) -> dict[str, Any]:
+    def proof_of(self, least: Feasibility) -> dict[str, Any]:
         """The numbers of an error about budgets, in their own units: those of a search for the least limit are shares
         of their ranges (`distance_program`).
         """
@@ -420,7 +416,7 @@ class Stages:
             "multipliers": (weights / total).tolist(),
         }
 
-    def below_least(self, least: feasibility.Feasibility, kind: str = "") -> InfeasibleError:
+    def below_least(self, least: Feasibility, kind: str = "") -> InfeasibleError:
         """The error that budgets are below the least distortion of every mechanism of a kind."""
         proof = self.proof_of(least)
         bound, allowed, weights = f"{proof['bound']:.12g}", f"{proof['allowed']:.12g}", proof["multipliers"]
@@ -670,32 +666,6 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
     largest = xp.where(present, table.max(axis=1) - table.min(axis=1), 0.0).max()
     share = xp.maximum(goal.tol, DOUBLE_TOLERANCE) * xp.where(largest > 0, xp.minimum(largest, 1.0), 1.0)
     return dataclasses.replace(goal, tol=xp.minimum(goal.tol, share))
-
-
-def moved_onto(face: Face, program: Program, mechanism: np.ndarray) -> Iterator[np.ndarray]:
-    """The mechanisms on a face that one near it may stand for.
-
-    Outputs of next to no mass may owe their ratios to entries outside the face: they are left out as well.
-    """
-    return (face.onto(program, near) for near in (mechanism, *without_rare(program, mechanism)))
-
-
-def on_face(program: Program, face: Face) -> Program:
-    """The program to iterate on where its budgets have no slack."""
-    return face.filled(face.restricted(program))
-
-
-def off_face(
-    program: Program, face: Face, mechanism: np.ndarray, k: np.ndarray, eta: np.ndarray, price: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(mechanism, k, eta, price) of the program itself, from those on the face of its budgets."""
-    used, count = face.used[:, None], len(program.budgets)
-    k, eta = np.where(used, k, prior_rules(program, price)), np.where(used, eta, 0.0)
-    if program.forbids:
-        spent = np.tensordot(price[:count], program.constraints, 1)
-        k = excluding_rules(program, face, entry_costs(program, k, eta) + spent, k)
-    prices = face.prices(program, entry_costs(program, k, eta), price[:count])
-    return face.onto(program, face.merged(mechanism)), k, eta, np.concatenate([prices, price[count:]])
 
 
 def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionProblem | ProblemStack) -> Goal:

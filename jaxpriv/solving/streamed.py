@@ -19,10 +19,10 @@ from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.certificates import Certificate, certify_streamed
-from jaxpriv.program.convex import StreamedProgram
-from jaxpriv.program.feasibility import BOUNDARY
 from jaxpriv.program.lower import streamed_program, terms_of
 from jaxpriv.program.solution import Solution, Status, no_solution, within_limits
+from jaxpriv.program.streamed import StreamedProgram
+from jaxpriv.reductions.closed_forms import BOUNDARY
 from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
 from jaxpriv.solvers.two_grid import Coarse, coarsen, sum_costs

@@ -33,10 +33,10 @@ from jaxpriv.data.streaming import Survey, agreed, of_first, shared
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError, ResourceError
 from jaxpriv.leakage._base import PLAIN
 from jaxpriv.leakage.rule_sets import ENTROPIC
-from jaxpriv.program.candidate import Certified
 from jaxpriv.program.certificates import Certificate
 from jaxpriv.program.certify import column_values
-from jaxpriv.program.convex import StreamedProgram
+from jaxpriv.program.convex import Certified
+from jaxpriv.program.streamed import StreamedProgram
 from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, TwoGrid, advance
 from jaxpriv.solvers.accelerated import AcceleratedState, Problem, StreamedCandidate
 

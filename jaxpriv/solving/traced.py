@@ -24,11 +24,10 @@ from jaxpriv._runtime.validation import is_traced
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program.candidate import Candidate
 from jaxpriv.program.certificates import Certificate, certify_program, interval_of, violation_of
 from jaxpriv.program.certificates.lagrangian import along, lagrangian
 from jaxpriv.program.certify import most_excess
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.program.lower import (
     Limits,
     as_budgets,

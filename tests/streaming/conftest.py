@@ -8,8 +8,8 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import streaming
 from jaxpriv.program.certificates import slopes
-from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.lower import streamed_program
+from jaxpriv.program.streamed import StreamedProgram
 from jaxpriv.solving import choice, streamed_runs
 from tests.cases import drawn_joint
 

@@ -9,7 +9,7 @@ from jaxpriv.data.channel import AbstractChannel, push
 from jaxpriv.data.streaming import cheapest
 from jaxpriv.program.certificates.noise import UNIT
 from jaxpriv.program.certify import Certificate, column_values, nonnegative
-from jaxpriv.program.convex import StreamedProgram
+from jaxpriv.program.streamed import StreamedProgram
 
 _cheapest = jax.jit(cheapest, static_argnames="mesh")
 

@@ -10,8 +10,8 @@ from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.custom_loss import CENTRED
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.program.candidate import Candidate
-from jaxpriv.program.convex import Program, onto_equations
+from jaxpriv.program.convex import Candidate, Program
+from jaxpriv.reductions.faces import onto_equations
 from jaxpriv.solvers.interior_point.system import (
     Data,
     Edges,

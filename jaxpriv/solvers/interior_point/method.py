@@ -25,8 +25,7 @@ import numpy as np
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.types import Arr, ArrLike, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Boundary, Role
-from jaxpriv.program.candidate import Candidate
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.solvers._base import AbstractSolver, Measures
 from jaxpriv.solvers.interior_point.candidate import improved, no_candidate
 from jaxpriv.solvers.interior_point.newton import (

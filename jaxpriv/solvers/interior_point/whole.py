@@ -24,8 +24,7 @@ from jaxpriv._runtime import arrays as xp, native
 from jaxpriv._runtime.compilation import own_settings, target_platform
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Role, Term
-from jaxpriv.program.candidate import Candidate, Goal
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Candidate, Goal, Program
 from jaxpriv.solvers._base import AbstractSolver, last_state
 from jaxpriv.solvers._newton_system import inputs_are_cheaper
 from jaxpriv.solvers.interior_point.method import InteriorPoint, InteriorState
