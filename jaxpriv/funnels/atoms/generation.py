@@ -103,7 +103,8 @@ def generate(
     `report` is called with the round, the value and the bound of the minimised cost.
 
     Blocks with a quick pricer are searched with it; once little more is found the sure pricers of all blocks
-    run, which prove the bound or find what was missed: coarsely first, to the gap in the end.
+    run, which prove the bound or find what was missed: coarsely first, to the gap in the end. They run in the last of
+    the `rounds` in any case: searches alone leave the bound of the first rounds, whose prices were poor.
     """
     run = _Rounds(parts, pools, objective, gap, clock, patient, bound=max(objective.floor, floor))
     for prices in earlier:
@@ -113,13 +114,15 @@ def generate(
     done, idle = 0, False
     while True:
         plan = best_plan(run.pools, objective)
-        if clock.expired() or plan.value - run.bound <= gap:
+        if done >= rounds or clock.expired() or plan.value - run.bound <= gap:
             break
         done += 1
+        if done == rounds and run.provable and run.mode is Mode.SEARCH:
+            run.mode = Mode.PROOF
         now = run.begun(plan)
         fresh = run.searched(now)
         report(done, plan.value, run.bound)
-        if plan.value - run.bound <= gap or done >= rounds:
+        if plan.value - run.bound <= gap:
             break
         # A proof that brings nothing, where one takes long.
         idle = now.proving and not patient and run.best is not None and run.bound <= now.bound
