@@ -89,6 +89,16 @@ def test_an_interrupt_that_nothing_took_notice_of_is_raised():
         signal.raise_signal(signal.SIGINT)
 
 
+@kernels
+def test_the_interrupt_that_a_handler_of_the_caller_raises_within_a_kernel_is_raised(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loops.whole, "solved", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        jp.solve(problem())
+
+
 def test_a_handler_of_the_caller_stays():
     heard = []
     before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))

@@ -548,7 +548,7 @@ def _program(
     if forbids and isinstance(problem, DistortionProblem) and not is_traced(problem):
         asked = () if problem.form.limits_leakage else ((problem.leakage, 0.0),)
         measures = [measure for measure, _ in (*asked, *finite_limits((*own_limit(problem), *problem.limits)))]
-        support = pairs_of_finite_leakage(problem.joints, measures, support)
+        support = pairs_of_finite_leakage(problem.joints, measures, np.asarray(support))
     if any(measure.traits.of_inputs for measure, _ in problem.limits):  # symbols without mass are not left out
         mass = xp.where(mass > 0, mass, 1.0 / mass.shape[-1])
     return Program(

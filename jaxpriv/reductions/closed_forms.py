@@ -82,7 +82,7 @@ def check(program: Program) -> Feasibility:
     scales = abs(c).max(axis=2).sum(axis=1)
     scales = np.where(scales > 0, scales, 1.0)
     if count == 1:
-        weights, mechanism = np.ones(1), cheapest(c[0], program.support)
+        weights, mechanism = np.ones(1), np.asarray(cheapest(c[0], program.support))
     else:
         above, slack, units = above_floors(c, budgets)
         weights, mechanism = largest_slack(above, np.minimum(slack, _ALWAYS_MET), program.support)
@@ -236,7 +236,7 @@ def closed_form_of(program: Program, excess: Callable[[np.ndarray], float]) -> t
         price[0] = 1.0
     elif len(program.budgets):
         return None
-    mechanism = cheapest(costs, program.support)
+    mechanism = np.asarray(cheapest(costs, program.support))
     met = not program.terms or violation_of(program, mechanism) == 0
     return (mechanism, k, eta, price) if met and excess(mechanism) == 0 else None
 

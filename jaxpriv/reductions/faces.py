@@ -349,11 +349,6 @@ def moved_onto(face: Face, program: Program, mechanism: np.ndarray) -> Iterator[
     return (face.onto(program, near) for near in (mechanism, *without_rare(program, mechanism)))
 
 
-def on_face(program: Program, face: Face) -> Program:
-    """The program to iterate on where its budgets have no slack."""
-    return face.filled(face.restricted(program))
-
-
 def off_face(
     program: Program, face: Face, mechanism: np.ndarray, k: np.ndarray, eta: np.ndarray, price: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -12,8 +12,10 @@ Private symbols with proportional rows are merged by the sets of rules (`program
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 
 import jax
@@ -27,6 +29,7 @@ from jaxpriv._runtime.lanes import LaneArray
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term, classes
 from jaxpriv.program.convex import Candidate, Goal, Program
+from jaxpriv.reductions.faces import Face, off_face
 
 # The device's view of the gap and the certificate differ by rounding; stop a little below.
 MARGIN = 0.8
@@ -80,8 +83,11 @@ class IteratedSymbols:
         if self.all:
             return dataclasses.replace(program, diagonal=_diagonal(program.terms))
         terms = []
-        sums = lambda part: _summed(part, self.useful)  # noqa: E731
-        mean = lambda part: sums(program.mass[:, None] * part) / sums(program.mass)[:, None]  # noqa: E731
+        sums = partial(_summed, useful=self.useful)
+
+        def mean(part: Arr) -> np.ndarray:
+            return sums(program.mass[:, None] * part) / sums(program.mass)[:, None]
+
         for term, rows in zip(program.terms, self.rows, strict=True):
             cap = None if term.cap is None else _summed(term.cap, rows)  # rows with caps are not put together
             parts = {
@@ -243,6 +249,8 @@ class Reduced:
     """A program to iterate on, and the way back."""
 
     original: Program
+    face: Face | None  # where its mechanisms live, if its budgets have no slack or pairs are forbidden
+    on_face: Program  # the original one without a face
     symbols: IteratedSymbols
     program: Program
     factor: ScalarLike
@@ -250,7 +258,8 @@ class Reduced:
     goal: Goal
 
     @staticmethod
-    def of(program: Program, goal: Goal) -> "Reduced":
+    def of(original: Program, goal: Goal, face: Face | None = None) -> "Reduced":
+        program = original if face is None else face.filled(face.restricted(original))
         symbols = IteratedSymbols.of(program)
         xp, iterated = program.xp, symbols.program(program)
         if program.forbids and not program.traced:
@@ -260,7 +269,7 @@ class Reduced:
         shift = xp.log(factor) if program.logarithmic else (shift + goal.shift) / factor + claims
         size = xp.ones((), program.cost.dtype) if program.logarithmic else factor
         inner = Goal(MARGIN * goal.tol / size, xp.asarray(MARGIN * goal.rtol, program.cost.dtype), shift)
-        return Reduced(program, symbols, centred, factor, units, inner)
+        return Reduced(original, face, program, symbols, centred, factor, units, inner)
 
     def limit(self, total: ScalarLike) -> ScalarLike:
         """The limit on a worst-outcome measure that a total of a reduced minimax program stands for."""
@@ -273,8 +282,20 @@ class Reduced:
         priced = (1.0 if term.role is Role.PEAK else self.factor for term in self.program.terms if term.priced)
         units = [self.units, *(arrays.asarray(unit, price)[None] for unit in priced)]
         price, eta = price * arrays.concatenate(units), eta * self.factor
-        k = self.symbols.rules(self.original, whole * self.factor, eta, price)
-        return self.symbols.mechanism(self.original, mechanism), k, eta, price
+        k = self.symbols.rules(self.on_face, whole * self.factor, eta, price)
+        mechanism = self.symbols.mechanism(self.on_face, mechanism)
+        if self.face is None:
+            return mechanism, k, eta, price
+        program = self.original
+        if program.minimax:
+            proved = float(self.limit(best.bound))
+            program = program.at_peak(math.exp(proved) if program.logarithmic else proved)
+        return off_face(program, self.face, *map(np.asarray, (mechanism, k, eta, price)))
+
+    def mechanism(self, best: Candidate) -> np.ndarray:
+        """That of the original program alone."""
+        mechanism = np.asarray(self.symbols.mechanism(self.on_face, best.mechanism))
+        return mechanism if self.face is None else self.face.onto(self.original, self.face.merged(mechanism))
 
 
 def _shown(program: Program, term: Term) -> Term:
@@ -283,9 +304,13 @@ def _shown(program: Program, term: Term) -> Term:
     """
     absent = ~(term.rows != 0).any(axis=0)
     if not (program.support & ~absent[:, None]).any(axis=0).all():
-        spread = lambda part: part + _NEXT_TO_NOTHING * part.sum(axis=-1, keepdims=True) * absent  # noqa: E731
-        rate = term.rate if term.rate is None or not term.rate_axes[1] else spread(term.rate)
-        return dataclasses.replace(term, rows=spread(term.rows), offset=spread(term.offset), rate=rate)
+        parts = {"rows": term.rows, "offset": term.offset}
+        if term.rate is not None and term.rate_axes[1]:
+            parts["rate"] = term.rate
+        spread = {
+            name: part + _NEXT_TO_NOTHING * part.sum(axis=-1, keepdims=True) * absent for name, part in parts.items()
+        }
+        return dataclasses.replace(term, **spread)
     return term
 
 

@@ -29,7 +29,7 @@ from jaxpriv.program.lower import (
 )
 from jaxpriv.program.solution import Solution
 from jaxpriv.reductions.closed_forms import independent, independent_release, mixtures, no_rules
-from jaxpriv.reductions.faces import Face, moved_onto, on_face
+from jaxpriv.reductions.faces import Face, moved_onto
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solving.choice import BY_DISTANCES
@@ -67,7 +67,7 @@ def least_worst_leakage(stages: Stages) -> Solution:
         nothing = no_rules(worst_program(problem, 0.0))
         answer = CertifiedCandidate(np.asarray(unrelated), nothing, 0.0, 0.0, 0.0, "closed-form")
         return stages.finish(answer, 0.0, 0.0)
-    start, face = stages.feasible_point(within, stages.further)
+    start, face = stages.feasible_point(within)
     # On a face of the budgets the mechanisms that have a finite ratio may have no interior.
     on_edge = face is not None and face.held.any() and problem.leakage.linear
     alone = isinstance(stages.solver, BY_DISTANCES) or on_edge or not _affine(problem)
@@ -81,7 +81,7 @@ def least_worst_leakage(stages: Stages) -> Solution:
             answer, high = dataclasses.replace(answer, mechanism=second.mechanism), lower
         if raised > low:
             answer, low = dataclasses.replace(answer, duals=second.duals), raised
-    over = max(float(violation_of(within, answer.mechanism)), stages.excess(stages.further, answer.mechanism))
+    over = max(float(violation_of(within, answer.mechanism)), stages.excess(answer.mechanism))
     return stages.finish(dataclasses.replace(answer, violation=over), high, low)
 
 
@@ -108,15 +108,15 @@ def from_one_program(stages: Stages, start: np.ndarray, face: Face | None) -> tu
     if high <= stages.goal.tol or stages.clock.expired():
         return best, high, 0.0
     program = dataclasses.replace(least_worst_program(problem), feasible_point=start)
-    reduced = Reduced.of(program if face is None else on_face(program, face), stages.goal)
+    reduced = Reduced.of(program, stages.goal, face)
 
     def report(candidate: Candidate, steps: Arr, length: float | None) -> None:
         if stages.clock.reports:
             value, bound = (float(reduced.limit(distance)) for distance in (candidate.value, candidate.bound))
             numbers = steps, min(value, high), max(bound, 0.0), length
-            stages.show(program, reduced, face, candidate, numbers)
+            stages.show(reduced, candidate, numbers)
 
-    ran, parts = stages.iterated(program, reduced, face, report)
+    ran, parts = stages.iterated(reduced, report)
     if parts is None:
         return best, high, 0.0
     mechanism = _within(stages, program, parts[0], start)
@@ -130,8 +130,14 @@ def from_one_program(stages: Stages, start: np.ndarray, face: Face | None) -> tu
 def _within(stages: Stages, program: Program, mechanism: np.ndarray, start: np.ndarray) -> np.ndarray:
     """The mechanism, or the least of a few mixtures with a release inside the limits that meets them; else `start`."""
     limits = as_budgets(distance_program(stages.problem, stages.further))
-    met = lambda mixture: violation_of(limits, mixture) == 0 and stages.excess(stages.further, mixture) == 0  # noqa: E731
-    return next((mixture for mixture in mixtures(program, mechanism, start) if met(mixture)), start)
+    return next(
+        (
+            mixture
+            for mixture in mixtures(program, mechanism, start)
+            if violation_of(limits, mixture) == 0 and stages.excess(mixture) == 0
+        ),
+        start,
+    )
 
 
 def searched(stages: Stages, start: np.ndarray, face: Face | None) -> tuple[CertifiedCandidate, float, float]:
@@ -169,9 +175,7 @@ def searched(stages: Stages, start: np.ndarray, face: Face | None) -> tuple[Cert
         if outside is not None and face is None:
             tried.append(np.asarray(nearest_mixture(within, outside, nearest.mechanism if met else best.mechanism)))
         tried = [
-            mechanism
-            for mechanism in tried
-            if violation_of(within, mechanism) == 0 and stages.excess(stages.further, mechanism) == 0
+            mechanism for mechanism in tried if violation_of(within, mechanism) == 0 and stages.excess(mechanism) == 0
         ]
         gained = False
         for mechanism in tried:
@@ -264,7 +268,7 @@ def _on_face(stages: Stages, program: Program, face: Face, nearest: CertifiedCan
     """The answer at distance 0 that a mechanism near the face of the budgets stands for."""
     best = dataclasses.replace(nearest, value=np.inf)
     for mechanism in moved_onto(face, program, nearest.mechanism):
-        violation = max(violation_of(program, mechanism), stages.excess(stages.further, mechanism))
+        violation = max(violation_of(program, mechanism), stages.excess(mechanism))
         leak = stages.leak(mechanism)
         if violation == 0 and leak < best.value:
             best = dataclasses.replace(nearest, mechanism=mechanism, value=leak, violation=0.0)

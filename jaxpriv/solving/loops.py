@@ -210,7 +210,7 @@ def suits(
         return step <= SMALL
     if step > (_AT_ONCE if by_kernel else _MEDIUM):
         return False
-    if _REPEATABLE.get() or (by_kernel and step <= WHOLE):
+    if _REPEATABLE.get():
         return True
     key = _key(solver, program)
     seconds = spent(key)
@@ -229,12 +229,12 @@ def iterate_uncompiled(
     limit: int,
     report: Callable[[PyTree, Arr, float | None], None],
     vertices: bool = False,
-) -> tuple[PyTree, int]:
+) -> tuple[PyTree, ScalarLike]:
     """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
 
-    After every step the time limit is checked and `report` called with the candidate, the steps so far and the length
-    of the last one. Without a time limit and a progress function a kernel of whole solves runs where there is one for
-    the program. `vertices`: the simplex method of HiGHS takes the place of the steps.
+    Without a time limit and a progress function a kernel of whole solves runs where there is one for the program.
+    Otherwise the time limit is checked after every step, and `report` called with the candidate, the steps so far and
+    the length of the last one. `vertices`: the simplex method of HiGHS takes the place of the steps.
     """
     begun = time.thread_time()
     program = jax.tree.map(np.asarray, program)
@@ -242,10 +242,7 @@ def iterate_uncompiled(
         # What is not finite is looked for where it matters, as in compiled code.
         with ONE_THREAD, np.errstate(all="ignore"):
             if not clock.watched and whole.takes(solver, program):
-                with clock.held():
-                    best, steps = whole.solved(solver, program, goal, limit)
-                report(best, steps, None)
-                return best, int(steps)
+                return whole.solved(solver, program, goal, limit)
             if vertices and (solved := highs(program, clock.left)) is not None:
                 return solved.candidate, 0
             return _step_uncompiled(clock, solver, program, goal, limit, report)
@@ -385,10 +382,9 @@ def seconds_of(solver: object, program: Program) -> float:
 def run(
     clock: Clock,
     solver: PyTree,
-    program: PyTree,
+    program: Program,
     goal: Goal,
     limit: int,
-    step: float,
     report: Callable[[PyTree, Arr, float | None], None],
     ahead: Ahead | None = None,
     vertices: bool = False,
@@ -396,16 +392,14 @@ def run(
     """The loop on `program` while the clock allows it, at most `limit` steps.
 
     Args:
-        step: the predicted seconds of a step.
         report: called with the candidate, the steps and the length of the last one after every portion.
         ahead: the sweep that the run is part of.
         vertices: where NumPy would take the steps of a linear program, the simplex method solves it.
     """
+    step = seconds_of(solver, program)
     quick = step <= WHOLE and not clock.watched and compile_setting() != "always"
     if quick and whole.takes(solver, program):
-        with clock.held():
-            best, steps = whole.solved(solver, program, goal, limit)
-        return RunResult(best, steps, 0.0)
+        return RunResult(*whole.solved(solver, program, goal, limit), 0.0)
     at_once = not clock.watched and step * limit <= _SHORT
     call, given = (iterate, (solver, program, goal, np.asarray(limit))) if at_once else (begin, (solver, program))
     ready = partial(is_ready, call, *given)

@@ -329,17 +329,13 @@ def _solved(
     others: list[int] = []
     for kind, places in alike.values():
         (others if kind is None else kinds[kind]).extend(places)
-    results: list[Any] = [None] * len(asked)
-    done = 0
+    results: dict[int, Any] = {}
     with request.clock as clock:
 
-        def take(places: list[int], solutions: list[Any]) -> None:
-            nonlocal done
-            for i, solution in zip(places, solutions, strict=True):
-                results[i] = solution
-            done += len(solutions)
-            certified = [solution for solution in solutions if isinstance(solution, Solution)]
-            report_points(clock, certified[0].solver if certified else "", certified, done, len(asked))
+        def take(solutions: dict[int, Any]) -> None:
+            results.update(solutions)
+            certified = [solution for solution in solutions.values() if isinstance(solution, Solution)]
+            report_points(clock, certified[0].solver if certified else "", certified, len(results), len(asked))
 
         together: dict[Kind | None, list[int]] = {**merged_kinds(kinds), None: others}
         for kind, places in together.items():
@@ -357,17 +353,14 @@ def _solved(
                 for batch, solutions in zip(batches, solved, strict=False):
                     reached += len(batch)
                     alone += [i for i, solution in zip(batch, solutions, strict=True) if solution is None]
-                    proved = [
-                        (i, solution) for i, solution in zip(batch, solutions, strict=True) if solution is not None
-                    ]
-                    take([i for i, _ in proved], [solution for _, solution in proved])
+                    take({i: solution for i, solution in zip(batch, solutions, strict=True) if solution is not None})
                 alone += ordered[reached:]
             # What is too small for a batch takes at most a few seconds in NumPy: about what compiling takes.
             small = kind is not None and not width and kind.small
             with counted_at_the_end() if small else nullcontext():
                 for i in alone:
-                    take([i], [_alone(i, asked[i], requests[i])])
-    return results
+                    take({i: _alone(i, asked[i], requests[i])})
+    return [results[i] for i in range(len(asked))]
 
 
 def _alone(i: int, problem: object, request: Request) -> "Solution | FunnelSolution":

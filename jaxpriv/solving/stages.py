@@ -57,12 +57,12 @@ from jaxpriv.reductions.closed_forms import (
     independent_release,
     no_rules,
 )
-from jaxpriv.reductions.faces import Face, face_of, finite_on, moved_onto, off_face, on_face, whole_face
+from jaxpriv.reductions.faces import Face, face_of, finite_on, moved_onto, whole_face
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
-from jaxpriv.solving.loops import Ahead, RunResult, run, seconds_of
+from jaxpriv.solving.loops import Ahead, RunResult, run
 from jaxpriv.solving.tight_limits import (
     StatedProgram,
     at_least_value,
@@ -197,7 +197,7 @@ class Stages:
         if _needs_no_interior(program, tight):
             feasible_point = independent_release(program)
         else:
-            feasible_point, face = self.feasible_point(program, limits)
+            feasible_point, face = self.feasible_point(program)
         program = dataclasses.replace(program, feasible_point=feasible_point, start=self.start)
         if not problem.form.limits_distortion and not any(tight):
             program = feasible_at_least(program, problem, limits)
@@ -209,7 +209,7 @@ class Stages:
         program = lowered.program
         if not _needs_no_interior(program, lowered.tight):
             return lowered
-        feasible_point, face = self.feasible_point(program, lowered.limits)
+        feasible_point, face = self.feasible_point(program)
         program = dataclasses.replace(program, feasible_point=feasible_point)
         return dataclasses.replace(lowered, program=program, face=face)
 
@@ -242,22 +242,20 @@ class Stages:
             return exact
         if self.clock.expired():
             return self.without_steps(lowered)
-        program, face = lowered.program, lowered.face
-        reduced = Reduced.of(program if face is None else on_face(program, face), lowered.goal)
+        reduced = Reduced.of(lowered.program, lowered.goal, lowered.face)
         if isinstance(self.solver, LinearProgram):
             solved = highs(reduced.program, self.clock.left)
             if solved is None:  # also what its tolerance does not distinguish from infeasible
                 return self.without_steps(lowered)
-            parts = reduced.expanded(solved.candidate)
-            parts = parts if face is None else off_face(program, face, *parts)
-            return self.or_feasible_point(lowered, self.certified(lowered, self.name, *parts))
+            answer = self.certified(lowered, self.name, *reduced.expanded(solved.candidate))
+            return self.or_feasible_point(lowered, answer)
 
         def report(best: Candidate, steps: Arr, length: float | None) -> None:
             if lowered.whole and self.clock.reports:
                 value, bound = self.in_units(lowered, reduced, best.value, best.bound)
-                self.show(program, reduced, face, best, (steps, value, bound, length))
+                self.show(reduced, best, (steps, value, bound, length))
 
-        ran, parts = self.iterated(program, reduced, face, report)
+        ran, parts = self.iterated(reduced, report)
         if parts is None:
             return self.without_steps(lowered)
         at_vertex = self.vertices and int(ran.steps) == 0  # without a step
@@ -274,21 +272,12 @@ class Stages:
         value, bound = (float(scale.outer(float(total) * reduced.factor + shift)) for total in (value, bound))
         return value, bound
 
-    def show(
-        self,
-        program: Program,
-        reduced: Reduced,
-        face: Face | None,
-        best: Candidate,
-        numbers: tuple[Arr, float, float, float | None],
-    ) -> None:
-        """Report a candidate of the reduced program, with the mechanism of `program` that it stands for; `numbers`:
-        steps, value, bound and the length of the last step.
+    def show(self, reduced: Reduced, best: Candidate, numbers: tuple[Arr, float, float, float | None]) -> None:
+        """Report a candidate of the reduced program, with the mechanism that it stands for; `numbers`: steps, value,
+        bound and the length of the last step.
         """
         steps, value, bound, length = numbers
-        mechanism = np.asarray(reduced.symbols.mechanism(reduced.original, best.mechanism))
-        if face is not None:
-            mechanism = face.onto(program, face.merged(mechanism))
+        mechanism = reduced.mechanism(best)
         used = np.asarray(distortion_of(np, self.problem, mechanism))
         points = (0, 1) if self.ahead is None else (self.ahead.done, self.ahead.total)
         self.clock.report(self.name, steps, value, bound, *points, used, length, mechanism)
@@ -301,31 +290,18 @@ class Stages:
         return other if other.violation == 0 and other.value < answer.value else answer
 
     def iterated(
-        self,
-        program: Program,
-        reduced: Reduced,
-        face: Face | None,
-        report: Callable[[Candidate, Arr, float | None], None],
+        self, reduced: Reduced, report: Callable[[Candidate, Arr, float | None], None]
     ) -> tuple[RunResult, tuple[np.ndarray, ...] | None]:
-        """The iteration on the reduced program, and the (mechanism, k, eta, price) of the program that it gives, of all
-        of it if that is the one on a face; None: the clock ended it before the first portion.
+        """The iteration on the reduced program, and the (mechanism, k, eta, price) of the original one that it gives;
+        None: the clock ended it before the first portion.
         """
-        step = seconds_of(self.solver, reduced.program)
         vertices = self.vertices and not reduced.program.minimax and not any(t.smooth for t in reduced.program.terms)
-        ran = run(
-            self.clock, self.solver, reduced.program, reduced.goal, self.limit, step, report, self.ahead, vertices
-        )
+        ran = run(self.clock, self.solver, reduced.program, reduced.goal, self.limit, report, self.ahead, vertices)
         self.compiling += ran.compiling
         if ran.best is None:
             return ran, None
         self.steps += int(ran.steps)
-        parts = reduced.expanded(ran.best)
-        if face is None:
-            return ran, parts
-        if program.minimax:
-            proved = float(reduced.limit(ran.best.bound))
-            program = program.at_peak(math.exp(proved) if program.logarithmic else proved)
-        return ran, off_face(program, face, *parts)
+        return ran, reduced.expanded(ran.best)
 
     def without_steps(self, lowered: Lowered) -> CertifiedCandidate:
         """The mechanism that meets every limit, and the bound that an adversary who has learned nothing proves."""
@@ -334,7 +310,7 @@ class Stages:
 
     def closed_form(self, lowered: Lowered) -> CertifiedCandidate | None:
         """The certified answer where no iteration is needed."""
-        parts = closed_form_of(lowered.program, partial(self.excess, lowered.limits))
+        parts = closed_form_of(lowered.program, partial(self.excess, limits=lowered.limits))
         return None if parts is None else self.certified(lowered, "closed-form", *parts)
 
     def certified(
@@ -342,7 +318,9 @@ class Stages:
     ) -> CertifiedCandidate:
         """What a mechanism and dual objects, found by the method `name`, prove about a program."""
         program, duals = lowered.program, (k, eta, price)
-        mechanism, certificate, over = best_mixture(program, partial(self.excess, lowered.limits), mechanism, *duals)
+        mechanism, certificate, over = best_mixture(
+            program, partial(self.excess, limits=lowered.limits), mechanism, *duals
+        )
         # Of mutual information every term is that under one joint; elsewhere those of the objective are the measure.
         leaks = [
             float(total) - (float(term.bound) if term.role is Role.PEAK else 0.0)
@@ -358,7 +336,7 @@ class Stages:
         value, bound = float(certificate.value), float(certificate.lower_bound)
         return CertifiedCandidate(mechanism, duals, value, bound, violation, name)
 
-    def feasible_point(self, program: Program, limits: Limits) -> tuple[np.ndarray, Face | None]:
+    def feasible_point(self, program: Program) -> tuple[np.ndarray, Face | None]:
         """(a mechanism that meets every limit, the face of the budgets if they have no slack, or of the pairs that are
         allowed if some are forbidden). The methods for linear programs need no interior, so no face of budgets.
         """
@@ -384,20 +362,21 @@ class Stages:
             # Budgets with next to no slack may be met by mechanisms off the face whose leakage is finite.
             face = None if finite is None else dataclasses.replace(face, inside=finite)
         if program.forbids:
-            return self._of_allowed(program, within, limits, plain.mechanism, face)
+            return self._of_allowed(program, within, plain.mechanism, face)
         # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
+        limits = self.further
         away = distance_program(self.problem, limits) if limits else None
         if away is None or not away.terms:  # limits that limit nothing
             return plain.mechanism if face is None else face.inside, face
         closest = self.nearest(dataclasses.replace(away, feasible_point=independent_release(away)), limits)
         if face is not None and closest.bound <= 0:
             nearest = face.onto(program, closest.mechanism)
-            if self.excess(limits, nearest) == 0:
+            if self.excess(nearest) == 0:
                 return nearest, face
         # Next to no slack: a constant output may meet all limits exactly.
         if face is None and closest.bound <= 0 < closest.value:
             for constant in _constants(program):
-                if violation_of(program, constant) == 0 and self.excess(limits, constant) == 0:
+                if violation_of(program, constant) == 0 and self.excess(constant) == 0:
                     return constant, None
         return self._met(closest).mechanism, face
 
@@ -445,28 +424,28 @@ class Stages:
         return nearest
 
     def _of_allowed(
-        self, program: Program, within: Program, limits: Limits, mechanism: np.ndarray, tight: Face | None
+        self, program: Program, within: Program, mechanism: np.ndarray, tight: Face | None
     ) -> tuple[np.ndarray, Face]:
         """`feasible_point` where pairs are forbidden, from a mechanism on the others that meets the budgets.
 
         `within`: the program with the budgets that are limits; `tight`: their face if they have no slack.
         """
-        face = tight
+        face, limits = tight, self.further
         if face is None:
             face = whole_face(within, mechanism)
-            if finite_on(within, face, self.problem.joints, self._with_limits(limits)) is None:
+            if finite_on(within, face, self.problem.joints, self._with_limits()) is None:
                 raise InfeasibleError(
                     "distortion: it forbids so many pairs that the leakage of every mechanism is infinite. Use a "
                     "measure that is finite where an output excludes a private symbol",
                     {"bound": math.inf, "allowed": 0.0, "multipliers": []},
                 )
             face = whole_face(program, face.inside)
-        start = self._under_limits(program, face, limits)
+        start = self._under_limits(program, face)
         if within is not program or not limit_terms(self.problem.joints, limits):
             return start, face
         if tight is not None:
             moved = face.onto(program, start)
-            if self.excess(limits, moved) > 0:
+            if self.excess(moved) > 0:
                 raise NotCertifiedError("limits and budget: whether they can be met together is not certified")
             return moved, face
         away = dataclasses.replace(distance_program(self.problem, limits), feasible_point=start)
@@ -474,24 +453,25 @@ class Stages:
         # One that leaves out pairs may exclude symbols.
         for share in reversed(_LOWERED):
             mixed = (1.0 - share) * closest + share * face.inside
-            met = violation_of(as_budgets(away), mixed) == 0 and self.excess(limits, mixed) == 0
-            if met and math.isfinite(max(self._leaks(self._with_limits(limits), mixed))):
+            met = violation_of(as_budgets(away), mixed) == 0 and self.excess(mixed) == 0
+            if met and math.isfinite(max(self._leaks(self._with_limits(), mixed))):
                 return mixed, face
         raise NotCertifiedError(
             "limits and budget: whether a mechanism with a finite leakage meets them is not certified"
         )
 
-    def _with_limits(self, limits: Limits) -> tuple[AbstractLeakage, ...]:
+    def _with_limits(self) -> tuple[AbstractLeakage, ...]:
         """The measures that have to be finite."""
         objective = () if self.problem.form.limits_leakage else (self.problem.leakage,)
-        return (*objective, *(measure for measure, _ in finite_limits(limits)))
+        return (*objective, *(measure for measure, _ in finite_limits(self.further)))
 
-    def _under_limits(self, program: Program, face: Face, limits: Limits) -> np.ndarray:
+    def _under_limits(self, program: Program, face: Face) -> np.ndarray:
         """A mechanism on the support of the face that meets the limits, whatever the budgets.
 
         Releases that ignore the private symbols are tried first. Where there are none on the support, it is the release
         with the least mass outside of it, of all that meet the limits: next to none, which is left out.
         """
+        limits = self.further
         terms = tuple(limit_terms(self.problem.joints, limits))
         if not terms:
             return face.inside
@@ -504,7 +484,7 @@ class Stages:
         for independent, share in itertools.product(offered, _SHARES):
             if independent is not None:
                 mixed = share * even + (1.0 - share) * independent
-                if self.excess(limits, mixed) == 0:
+                if self.excess(mixed) == 0:
                     return mixed
         outside = dataclasses.replace(
             bare,
@@ -530,7 +510,7 @@ class Stages:
                     {"bound": lowest, "allowed": 0.0, "multipliers": nearest.duals[2].tolist()},
                 )
             for allowed in moved_onto(face, program, nearest.mechanism):
-                if self.excess(limits, allowed) == 0:
+                if self.excess(allowed) == 0:
                     return allowed
         raise NotCertifiedError(
             "limits and distortion: whether they can be met together is not certified; the share of the data that is "
@@ -565,11 +545,11 @@ class Stages:
                 nearest = other if other.violation == 0 and other.value < nearest.value else nearest
         return nearest
 
-    def excess(self, limits: Limits, mechanism: np.ndarray) -> float:
-        """By how much the measures themselves exceed their limits, 0 up to rounding."""
-        if not limits:
+    def excess(self, mechanism: np.ndarray, limits: Limits | None = None) -> float:
+        """By how much the measures themselves exceed their limits (None: those of the problem), 0 up to rounding."""
+        finite = finite_limits(self.further if limits is None else limits)
+        if not finite:
             return 0.0
-        finite = finite_limits(limits)
         return float(excess_of(self._leaks(tuple(measure for measure, _ in finite), mechanism), finite))
 
     def leak(self, mechanism: np.ndarray) -> float:

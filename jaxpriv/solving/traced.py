@@ -201,7 +201,7 @@ def moved_mechanism(program: Program, feasible_point: Arr, point: PyTree, change
 
 # The least worst outcome inside of jit, vmap and grad: the minimax program, as on the host.
 #
-# See `dense` for what is solved and proved.
+# See `least_worst` for what is solved and proved.
 
 
 # A limit that rules prove is lowered by the first of these shares that the rounding of the certificate allows.
@@ -253,7 +253,7 @@ class LeastWorst:
 
 
 def _from_one_program(solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike) -> Optimum:
-    """From the minimax program, as on the host (`dense`)."""
+    """From the minimax program, as on the host (`least_worst`)."""
     further = limits_of(problem)
     limits = as_budgets(distance_program(problem, further, True))
 
@@ -323,7 +323,7 @@ def solve_traced(
         value=result.value,
         lower_bound=result.bound,
         mechanism=result.mechanism,
-        leakage=measured_values(problem.leakage, problem.joints, result.mechanism).max(),
+        leakage=_leak(problem, result.mechanism),
         distortion=distortion_of(jnp, problem, result.mechanism),
         scores=result.k[None],
         weights=result.eta,
