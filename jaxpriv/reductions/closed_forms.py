@@ -278,6 +278,12 @@ def independent_release(program: Program) -> Arr:
     return xp.broadcast_to(symbol, program.cost.shape)
 
 
+def constant_releases(program: Program) -> np.ndarray:
+    """The mechanisms whose output is always the same, (Y, X, Y)."""
+    outputs = program.cost.shape[1]
+    return np.broadcast_to(np.eye(outputs)[:, None], (outputs, *program.cost.shape))
+
+
 def no_rules(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(k, eta, price) of an adversary who uses the prior alone, and limits without a price."""
     worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)

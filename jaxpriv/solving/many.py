@@ -341,24 +341,18 @@ def _solved(
         for kind, places in together.items():
             width = 0 if kind is None else kind.width(len(places), spent(kind), mesh)
             size = width if kind is None or width else kind.width_uncompiled(len(places))
-            alone = places
             if kind is not None and size:
                 # One pass certifies those of a batch that have equal sizes.
-                ordered = sorted(places, key=lambda i: asked[i].sizes)
-                batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+                places = sorted(places, key=lambda i: asked[i].sizes)
+                batches = [places[start : start + size] for start in range(0, len(places), size)]
                 begun = ([asked[i] for i in batch] for batch in batches if not clock.expired())
-                alone = []
-                reached = 0
                 solved = solve_together(begun, kind, goal, request.max_steps, width, mesh)
                 for batch, solutions in zip(batches, solved, strict=False):
-                    reached += len(batch)
-                    alone += [i for i, solution in zip(batch, solutions, strict=True) if solution is None]
                     take({i: solution for i, solution in zip(batch, solutions, strict=True) if solution is not None})
-                alone += ordered[reached:]
             # What is too small for a batch takes at most a few seconds in NumPy: about what compiling takes.
             small = kind is not None and not width and kind.small
             with counted_at_the_end() if small else nullcontext():
-                for i in alone:
+                for i in [i for i in places if i not in results]:
                     take({i: _alone(i, asked[i], requests[i])})
     return [results[i] for i in range(len(asked))]
 

@@ -5,7 +5,6 @@ worst outcome within budgets is not (`least_worst`).
 """
 
 import dataclasses
-import itertools
 import math
 import time
 from collections.abc import Callable
@@ -17,29 +16,25 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._runtime.clock import Clock, Stop
+from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import is_traced
-from jaxpriv.errors import InfeasibleError, InputError, JaxprivError, NotCertifiedError
+from jaxpriv.errors import InfeasibleError, InputError, JaxprivError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage._base import Scale
-from jaxpriv.leakage.released_marginal import ReleasedMarginal
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program.certify import excess_of, most_excess, violation_of
+from jaxpriv.program.certify import excess_of
 from jaxpriv.program.convex import CertifiedCandidate, Program
 from jaxpriv.program.lower import (
     Limits,
     ProblemStack,
-    as_budgets,
     distance_program,
-    distance_scale,
     equals_least,
     finite_limits,
     flags_of,
     interval_of,
     least_value,
-    limit_terms,
     limits_of,
     measured_program,
     proved_program,
@@ -49,19 +44,20 @@ from jaxpriv.program.lower import (
 )
 from jaxpriv.program.solution import DOUBLE_TOLERANCE, Solution, Status, no_solution, within_limits
 from jaxpriv.reductions.closed_forms import (
-    Feasibility,
     best_mixture,
     cheapest_release,
     check,
     closed_form_of,
+    constant_releases,
     independent_release,
     no_rules,
 )
-from jaxpriv.reductions.faces import Face, face_of, finite_on, moved_onto, whole_face
+from jaxpriv.reductions.faces import Face
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
+from jaxpriv.solving.feasible_points import feasible_with_limits
 from jaxpriv.solving.loops import Ahead, RunResult, run
 from jaxpriv.solving.tight_limits import (
     StatedProgram,
@@ -75,10 +71,6 @@ from jaxpriv.verifier.logarithms import upper
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
 # will do, and one further inside costs more steps. A choice.
 AWAY = Goal(1e-9, 0.3)
-# Shares of a mechanism that uses every allowed pair, mixed with one that leaks nothing to meet limits with slack.
-_SHARES = (1.0, 0.5, 0.1, 1e-2, 1e-3, 1e-4, 0.0)
-# By what shares limits are lowered where a mechanism that meets them has to lose what it has on forbidden pairs.
-_LOWERED = (0.0, 1e-2, 1e-4, 1e-6)
 
 
 @dataclass(frozen=True)
@@ -219,7 +211,7 @@ class Stages:
         """
         program = lowered.program
         if answer.violation > 0:
-            offered = [program.feasible_point, *_constants(program)]
+            offered = [program.feasible_point, *constant_releases(program)]
             if len(program.budgets):
                 offered.append(cheapest_release(program))
             certified = [
@@ -338,189 +330,16 @@ class Stages:
 
     def feasible_point(self, program: Program) -> tuple[np.ndarray, Face | None]:
         """(a mechanism that meets every limit, the face of the budgets if they have no slack, or of the pairs that are
-        allowed if some are forbidden). The methods for linear programs need no interior, so no face of budgets.
+        allowed if some are forbidden).
         """
         free = not len(program.budgets) or program.shares
         if free and not program.forbids:
             return np.asarray(independent_release(program)), None
         within = without_budgets(program) if free else program
-        plain = check(within)
-        if not plain.feasible:
-            fewer = program.forbids and (program.support != self.problem.costs()[1]).any()
-            raise self.below_least(plain, " with a finite leakage" if fewer else "")
-        interior = self.problem.form.minimax or program.forbids or not isinstance(self.solver, LinearProgram)
-        face = face_of(program, plain.weights) if plain.boundary and interior else None
-        if face is not None:
-            finite = finite_on(program, face, self.problem.joints, (self.problem.leakage,))
-            if finite is None and plain.equal:
-                raise InfeasibleError(
-                    "budget: it has no slack (up to rounding it is the least distortion), and every mechanism that "
-                    f"meets it has an infinite {type(self.problem.leakage).__name__}. Use a larger budget, or a "
-                    "measure that is finite where an output excludes a private symbol",
-                    self.proof_of(plain),
-                )
-            # Budgets with next to no slack may be met by mechanisms off the face whose leakage is finite.
-            face = None if finite is None else dataclasses.replace(face, inside=finite)
-        if program.forbids:
-            return self._of_allowed(program, within, plain.mechanism, face)
-        # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
-        limits = self.further
-        away = distance_program(self.problem, limits) if limits else None
-        if away is None or not away.terms:  # limits that limit nothing
-            return plain.mechanism if face is None else face.inside, face
-        closest = self.nearest(dataclasses.replace(away, feasible_point=independent_release(away)), limits)
-        if face is not None and closest.bound <= 0:
-            nearest = face.onto(program, closest.mechanism)
-            if self.excess(nearest) == 0:
-                return nearest, face
-        # Next to no slack: a constant output may meet all limits exactly.
-        if face is None and closest.bound <= 0 < closest.value:
-            for constant in _constants(program):
-                if violation_of(program, constant) == 0 and self.excess(constant) == 0:
-                    return constant, None
-        return self._met(closest).mechanism, face
-
-    def proof_of(self, least: Feasibility) -> dict[str, Any]:
-        """The numbers of an error about budgets, in their own units: those of a search for the least limit are shares
-        of their ranges (`distance_program`).
-        """
-        weights = least.weights
-        if self.problem.form.minimax:
-            masses = self.problem.joints.sum(axis=1)[:, None, :, None]
-            weights = weights / distance_scale((masses * self.problem.tables()).reshape(-1, *self.problem.shape))
-        total = float(weights.sum())
-        return {
-            "bound": least.bound / total,
-            "allowed": least.allowed / total,
-            "multipliers": (weights / total).tolist(),
-        }
-
-    def below_least(self, least: Feasibility, kind: str = "") -> InfeasibleError:
-        """The error that budgets are below the least distortion of every mechanism of a kind."""
-        proof = self.proof_of(least)
-        bound, allowed, weights = f"{proof['bound']:.12g}", f"{proof['allowed']:.12g}", proof["multipliers"]
-        return InfeasibleError(
-            f"budget {allowed} is below {bound}, the least distortion of any mechanism{kind}"
-            if len(weights) == 1
-            else f"budget: no mechanism{kind} meets all {len(weights)} limits on mean distortions. Their sum with the "
-            f"weights {np.round(weights, 6).tolist()} is at least {bound}, and the budgets allow {allowed}",
-            proof,
-        )
-
-    def _met(self, nearest: CertifiedCandidate) -> CertifiedCandidate:
-        """What was found at no distance to the budgets; raises where it is at some, or may be."""
-        early = "" if self.clock.stop is Stop.NONE else "stopped too early: "
-        if nearest.bound > 0:
-            raise InfeasibleError(
-                "limits and `budget` contradict each other: under the limits the budgets are exceeded by at least "
-                f"{nearest.bound!r} of their range",
-                {"bound": nearest.bound, "allowed": 0.0, "multipliers": nearest.duals[2].tolist()},
-            )
-        if nearest.value > most_excess(np.float64):
-            raise NotCertifiedError(
-                f"{early}limits and budget: whether they can be met together is not certified; the distance to the "
-                f"budgets lies in [{nearest.bound!r}, {nearest.value!r}] of their range"
-            )
-        return nearest
-
-    def _of_allowed(
-        self, program: Program, within: Program, mechanism: np.ndarray, tight: Face | None
-    ) -> tuple[np.ndarray, Face]:
-        """`feasible_point` where pairs are forbidden, from a mechanism on the others that meets the budgets.
-
-        `within`: the program with the budgets that are limits; `tight`: their face if they have no slack.
-        """
-        face, limits = tight, self.further
-        if face is None:
-            face = whole_face(within, mechanism)
-            if finite_on(within, face, self.problem.joints, self._with_limits()) is None:
-                raise InfeasibleError(
-                    "distortion: it forbids so many pairs that the leakage of every mechanism is infinite. Use a "
-                    "measure that is finite where an output excludes a private symbol",
-                    {"bound": math.inf, "allowed": 0.0, "multipliers": []},
-                )
-            face = whole_face(program, face.inside)
-        start = self._under_limits(program, face)
-        if within is not program or not limit_terms(self.problem.joints, limits):
-            return start, face
-        if tight is not None:
-            moved = face.onto(program, start)
-            if self.excess(moved) > 0:
-                raise NotCertifiedError("limits and budget: whether they can be met together is not certified")
-            return moved, face
-        away = dataclasses.replace(distance_program(self.problem, limits), feasible_point=start)
-        closest = self._met(self.nearest(away, limits, whole_face(away, start))).mechanism
-        # One that leaves out pairs may exclude symbols.
-        for share in reversed(_LOWERED):
-            mixed = (1.0 - share) * closest + share * face.inside
-            met = violation_of(as_budgets(away), mixed) == 0 and self.excess(mixed) == 0
-            if met and math.isfinite(max(self._leaks(self._with_limits(), mixed))):
-                return mixed, face
-        raise NotCertifiedError(
-            "limits and budget: whether a mechanism with a finite leakage meets them is not certified"
-        )
-
-    def _with_limits(self) -> tuple[AbstractLeakage, ...]:
-        """The measures that have to be finite."""
-        objective = () if self.problem.form.limits_leakage else (self.problem.leakage,)
-        return (*objective, *(measure for measure, _ in finite_limits(self.further)))
-
-    def _under_limits(self, program: Program, face: Face) -> np.ndarray:
-        """A mechanism on the support of the face that meets the limits, whatever the budgets.
-
-        Releases that ignore the private symbols are tried first. Where there are none on the support, it is the release
-        with the least mass outside of it, of all that meet the limits: next to none, which is left out.
-        """
-        limits = self.further
-        terms = tuple(limit_terms(self.problem.joints, limits))
-        if not terms:
-            return face.inside
-        bare = dataclasses.replace(
-            without_budgets(program), support=face.support, terms=terms, feasible_point=face.inside
-        )
-        even = face.support / face.support.sum(axis=1, keepdims=True)
-        alone = [self._released(measure) for measure, _ in limits if isinstance(measure, ReleasedMarginal)]
-        offered = [independent_vertex(bare, self.problem), *(w for w in alone if not w[~face.support].any())]
-        for independent, share in itertools.product(offered, _SHARES):
-            if independent is not None:
-                mixed = share * even + (1.0 - share) * independent
-                if self.excess(mixed) == 0:
-                    return mixed
-        outside = dataclasses.replace(
-            bare,
-            cost=np.where(face.support, 0.0, program.mass[:, None]),
-            support=np.ones_like(face.support),
-            forbids=False,
-        )
-        outside = dataclasses.replace(outside, feasible_point=independent_release(outside))
-        lowest, highest = 0.0, 1.0
-        for share in _LOWERED:
-            lowered = tuple((measure, value - share * value) for measure, value in limits)
-            terms = tuple(limit_terms(self.problem.joints, lowered))
-            try:
-                nearest = self.nearest(dataclasses.replace(outside, terms=terms), lowered)
-            except InfeasibleError:  # below what a release that ignores the data leaks
-                continue
-            if share == 0:
-                lowest, highest = nearest.bound, nearest.value
-            if lowest > 0:
-                raise InfeasibleError(
-                    "limits and distortion contradict each other: under the limits at least a share of "
-                    f"{lowest!r} of the data is released as a symbol that is forbidden for it",
-                    {"bound": lowest, "allowed": 0.0, "multipliers": nearest.duals[2].tolist()},
-                )
-            for allowed in moved_onto(face, program, nearest.mechanism):
-                if self.excess(allowed) == 0:
-                    return allowed
-        raise NotCertifiedError(
-            "limits and distortion: whether they can be met together is not certified; the share of the data that is "
-            f"released as a forbidden symbol lies in [{lowest!r}, {highest!r}]"
-        )
-
-    def _released(self, measure: ReleasedMarginal) -> np.ndarray:
-        """The release that ignores the data and has the target of a limit for its marginal."""
-        inputs, outputs = self.problem.shape
-        return np.concatenate([np.tile(measure.target, (inputs - outputs, 1)), np.eye(outputs)])
+        least = check(within)
+        if least.feasible and not (least.boundary or program.forbids or self.further):
+            return least.mechanism, None
+        return feasible_with_limits(self, program, within, least)
 
     def nearest(self, away: Program, limits: Limits, face: Face | None = None) -> CertifiedCandidate:
         """The mechanism nearest to the budgets under the limits: a vertex where a limit has no slack."""
@@ -550,12 +369,12 @@ class Stages:
         finite = finite_limits(self.further if limits is None else limits)
         if not finite:
             return 0.0
-        return float(excess_of(self._leaks(tuple(measure for measure, _ in finite), mechanism), finite))
+        return float(excess_of(self.leaks(tuple(measure for measure, _ in finite), mechanism), finite))
 
     def leak(self, mechanism: np.ndarray) -> float:
-        return self._leaks((self.problem.leakage,), mechanism)[0]
+        return self.leaks((self.problem.leakage,), mechanism)[0]
 
-    def _leaks(self, measures: tuple[AbstractLeakage, ...], mechanism: np.ndarray) -> list[float]:
+    def leaks(self, measures: tuple[AbstractLeakage, ...], mechanism: np.ndarray) -> list[float]:
         """The largest of every measure over the joints. Those of limits are needed again in the solution."""
         if self.leaks_of_last[0] is not mechanism:
             self.leaks_of_last = (mechanism, {})
@@ -674,12 +493,6 @@ def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionP
     # A slope of 0 (rounding) gives a goal that is met at once by 1e-12: the value is certified against `goal`
     # afterwards.
     return Goal(goal.tol / max(slope, 1e-12), share * goal.rtol, shift - scale.inner(0.0))
-
-
-def _constants(program: Program) -> np.ndarray:
-    """The mechanisms whose output is always the same, (Y, X, Y)."""
-    outputs = program.cost.shape[1]
-    return np.broadcast_to(np.eye(outputs)[:, None], (outputs, *program.cost.shape))
 
 
 def _needs_no_interior(program: Program, tight: tuple[bool, ...]) -> bool:
