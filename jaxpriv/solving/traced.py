@@ -113,24 +113,19 @@ def best_of(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Sca
     reduced = Reduced.of(jax.tree.map(jnp.asarray, program), goal)
     best, steps, point = whole.in_trace(solver, reduced.program, reduced.goal, max_steps)
     mechanism, k, eta, price = reduced.expanded(best)
-    mechanism = _inside(program, mechanism)
+    mechanism = least_mixture(program, mechanism, partial(violation_of, program))
     proof = certify_program(program, mechanism, k, eta, price)
     return TracedResult(mechanism, k, eta, price, proof.value, proof.lower_bound, proof.violation, steps), point
 
 
-def _inside(program: Program, mechanism: Arr) -> Arr:
+def least_mixture(program: Program, mechanism: Arr, violation: Callable[[Arr], Arr]) -> Arr:
     """The mechanism, or the least of a few mixtures with releases that meet the limits, last the feasible point."""
-    return least_mixture(
-        program.mass, program.feasible_point, mechanism, lambda mixture: violation_of(program, mixture) == 0
-    )
-
-
-def least_mixture(mass: Arr, feasible_point: Arr, mechanism: Arr, met: Callable[[Arr], BoolLike]) -> Arr:
+    mass, feasible_point = program.mass, program.feasible_point
     marginal = jnp.broadcast_to(mass @ mechanism / mass.sum(), mechanism.shape)
     safe = 0.5 * (marginal + feasible_point)
     shares = np.array([0.0, *ROUNDING_SHARES], mechanism.dtype)[:, None, None]
     tried = jnp.concatenate([(1.0 - shares) * mechanism + shares * safe, feasible_point[None]])
-    return tried[jnp.argmax(jax.vmap(met)(tried))]
+    return tried[jnp.argmax(jax.vmap(violation)(tried) == 0)]
 
 
 def with_feasible_point(program: Program, away: Program | None, max_steps: ScalarLike) -> Program:
@@ -267,7 +262,7 @@ def _from_one_program(solver: AbstractSolver, problem: DistortionProblem, goal: 
     most = jnp.where(high > goal.tol, max_steps, 0)
     best, steps, point = whole.in_trace(solver, reduced.program, reduced.goal, most)
     mechanism, k, eta, price = reduced.expanded(best)
-    mechanism = least_mixture(program.mass, start, mechanism, lambda mixture: violation(mixture) == 0)
+    mechanism = least_mixture(program, mechanism, violation)
     leak = _leak(problem, mechanism)
     better = leak < high
     mechanism, high = jnp.where(better, mechanism, start), jnp.where(better, leak, high)
@@ -423,7 +418,7 @@ def _optimum_jvp(solver: AbstractSolver, whole: bool, primals: PyTree, tangents:
             moved = jax.tree.map(lambda part: part * _first_only(ended.result.value), moved)
         else:
             moved = _unknown_tangents(ended.result, slope)
-        return ended, jax.tree.map(no_tangent, ended)._replace(result=_moving(ended.result, slope, *moved))
+        return ended, _moving(ended, slope, *moved)
 
 
 def _unrolls(solver: AbstractSolver) -> TypeGuard[AbstractMirrorDescent]:
@@ -449,7 +444,7 @@ def differentiable_least_worst(asked: LeastWorst, whole: bool) -> TracedResult:
             if whole and isinstance(asked.solver, InteriorPoint):
                 fixed = jax.lax.stop_gradient((parts, best.feasible_point, best.point))
                 mechanism = asked.moved_mechanism(*fixed, change)
-            return best, jax.tree.map(no_tangent, best)._replace(result=_moving(best.result, slope, mechanism, *rest))
+            return best, _moving(best, slope, mechanism, *rest)
 
     return ended(asked.parts).result
 
@@ -488,9 +483,10 @@ def _check_double(*arrays: Arr) -> None:
         )
 
 
-def _moving(result: TracedResult, slope: Arr, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> TracedResult:
-    still = jax.tree.map(no_tangent, result)
-    return still._replace(value=slope, bound=slope, mechanism=mechanism, k=k, eta=eta, price=price)
+def _moving(ended: Optimum, slope: Arr, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> Optimum:
+    still = jax.tree.map(no_tangent, ended)
+    moved = still.result._replace(value=slope, bound=slope, mechanism=mechanism, k=k, eta=eta, price=price)
+    return still._replace(result=moved)
 
 
 def _unknown_tangents(result: TracedResult, slope: Arr) -> tuple[Arr, ...]:

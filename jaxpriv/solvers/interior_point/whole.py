@@ -134,11 +134,18 @@ def takes(solver: AbstractSolver, program: Program) -> TypeGuard[InteriorPoint]:
     return type(solver) is InteriorPoint and not wide and _kernel_of(program) is not None and has_kernels()
 
 
-def _given(program: Program, aims: Arr, choices: Arr) -> tuple[Arr, ...]:
-    """The arrays that its kernel reads of a program, in its order."""
+def _asked(program: Program, aims: Arr, choices: Arr) -> tuple[Any, ...]:
+    """(symbol of its kernel, shapes of what that finds, and the arrays that it reads in its order) of a program: what
+    is found are the candidate, its numbers, and the last point.
+    """
     (term,), kernel = program.terms, _kernel_of(program)
     assert kernel is not None  # `takes` asked
+    private, inputs, outputs, budgets = _sizes(program)
+    prices = budgets + term.priced
+    of_candidate = (inputs, outputs), (outputs, private), (prices,), (_NUMBERS,)
+    of_point = (outputs, inputs), (outputs, inputs), (outputs, private), (inputs,), (prices,), (prices,)
     return (
+        kernel.symbol, (*of_candidate, *of_point, *kernel.more(private, outputs)),
         term.rows, program.mass, program.cost, program.constraints, program.budgets, program.support,
         program.feasible_point, aims, choices, *kernel.of_term(term),
     )  # fmt: skip
@@ -157,8 +164,8 @@ def solved(solver: InteriorPoint, program: Program, goal: Goal, limit: int) -> t
     steps: plain arrays, with a leading axis where the program or the goal has lanes.
     """
     aims = xp.stack([goal.tol, goal.rtol, goal.shift])
-    given = _given(program, aims, np.array(_choices(solver, program, limit), np.float64))
-    arrays = native.on_arrays(_symbol(program), _shapes(program), *given, lanes_of_call=_PART)
+    choices = np.array(_choices(solver, program, limit), np.float64)
+    arrays = native.on_arrays(*_asked(program, aims, choices), lanes_of_call=_PART)
     return _candidate(program, arrays), arrays[3][..., 2].astype(np.int32)
 
 
@@ -224,14 +231,8 @@ mlir.register_lowering(_by_platform, mlir.lower_fun(lambda *arrays, kernel, loop
 def _called(solver: InteriorPoint, program: Program, goal: Goal, max_steps: Arr) -> Ended:
     aims = jnp.stack([jnp.asarray(part, np.float64) for part in (goal.tol, goal.rtol, goal.shift)])
     choices = jnp.stack([jnp.asarray(part, np.float64) for part in _choices(solver, program, max_steps)])
-    arrays = native.call(_symbol(program), _shapes(program), *_given(program, aims, choices))
+    arrays = native.call(*_asked(program, aims, choices))
     return Ended(_candidate(program, arrays), arrays[3][..., 2].astype(max_steps.dtype), _point(program, *arrays[4:]))
-
-
-def _symbol(program: Program) -> str:
-    kernel = _kernel_of(program)
-    assert kernel is not None  # `takes` asked
-    return kernel.symbol
 
 
 def _choices(solver: InteriorPoint, program: Program, limit: ScalarLike) -> list[ScalarLike]:
@@ -243,17 +244,6 @@ def _sizes(program: Program) -> tuple[int, int, int, int]:
     """|S|, |X|, |Y| and the number of budgets."""
     inputs, outputs = program.cost.shape
     return program.terms[0].rows.shape[0], inputs, outputs, program.budgets.shape[0]
-
-
-def _shapes(program: Program) -> tuple[tuple[int, ...], ...]:
-    """The shapes of what its kernel finds: of the candidate, its numbers, and of the last point."""
-    private, inputs, outputs, budgets = _sizes(program)
-    prices = budgets + program.terms[0].priced
-    of_point = (outputs, inputs), (outputs, inputs), (outputs, private), (inputs,), (prices,), (prices,)
-    kernel = _kernel_of(program)
-    assert kernel is not None  # `takes` asked
-    more = kernel.more(private, outputs)
-    return (inputs, outputs), (outputs, private), (prices,), (_NUMBERS,), *of_point, *more
 
 
 def _candidate(program: Program, arrays: Sequence[Arr]) -> Candidate:
