@@ -219,6 +219,26 @@ def test_mapping_of_named_symbols_says_what_changes():
     assert {"Female", "Male", "gender", "education", f"{men:.1f} %", "0.0 %"} <= texts(figure)
 
 
+def test_posteriors_are_bars_whose_areas_are_the_masses_of_s_and_outputs():
+    """Outputs 1 and 2 have one posterior; the last private symbol has no mass."""
+    mechanism = np.array([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2], [0.1, 0.6, 0.3], [0.1, 0.6, 0.3]])
+    joint = np.vstack([JOINT, np.zeros(4)])
+    figure = plotting.plot_posteriors(joint, mechanism, title="three outputs")
+    masses = JOINT @ np.column_stack([mechanism[:, 0], mechanism[:, 1:].sum(axis=1)])
+    masses = masses[:, np.argsort(-masses.sum(axis=0))]
+    bars = figure.axes[0].patches
+    areas = np.reshape([bar.get_width() * bar.get_height() for bar in bars], (2, 2))
+    assert areas == pytest.approx(masses)
+    assert [bar.get_x() for bar in bars[:2]] == pytest.approx([0.0, masses[:, 0].sum()])
+    assert [bar.get_y() for bar in bars[2:]] == pytest.approx(masses[0] / masses.sum(axis=0))
+    (prior,) = figure.axes[0].get_lines()
+    assert prior.get_ydata() == pytest.approx([JOINT.sum(axis=1)[0]] * 2)
+    assert {"three outputs", "s = 0", "s = 1"} <= texts(figure)
+    assert "s = 2" not in texts(figure)
+    plotting.plot_posteriors(joint, mechanism, ax=figure.axes[0])
+    assert len(figure.axes[0].patches) == 8
+
+
 def test_mapping_refuses_other_shapes():
     with refused("row 0"):
         plotting.plot_mapping(np.ones((2, 2)))

@@ -1,5 +1,5 @@
 """Figures from results, at the width of one column: curves of certified optima with what is proved between their
-points, and pictures of mappings P(y|x). They need matplotlib (`pip install 'jaxpriv[plots]'`).
+points, pictures of mappings P(y|x) and of posteriors P(s|y). They need matplotlib (`pip install 'jaxpriv[plots]'`).
 
 Every function returns a `matplotlib.figure.Figure` in the style of `data/jaxpriv.mplstyle`, made without
 pyplot: no window, no global state. `save` writes it, whole or not at all, with equal bytes for equal data. In a block
@@ -25,6 +25,7 @@ from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.funnels.frontier import FunnelFrontier
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
+from jaxpriv.plotting.posteriors import plot_posteriors
 from jaxpriv.plotting.styles import (
     COLOURS,
     WIDTHS,
@@ -52,6 +53,7 @@ __all__ = [
     "paper",
     "plot_frontier",
     "plot_mapping",
+    "plot_posteriors",
     "require_matplotlib",
     "save",
     "solver_style",
