@@ -124,7 +124,13 @@ def test_newer_guarantees_meet_what_is_known_of_them():
     at, envelope = curve("envelope", "eps(delta)", "at"), curve("envelope", "eps(delta)")
     printed = {0.0: 1.41161217, 0.1: 1.41161217, 0.3: 1.05382053, 0.6: 0.47343809, 1.0: 0.0}
     assert_allclose([envelope[at == delta][0] for delta in printed], list(printed.values()), atol=1e-8)
+    assert_allclose(envelope[1:], curve("envelope", "events"), atol=1e-12)  # of a mass of 0 there is no event
+    assert_allclose(curve("samples", "known prior"), 0.32996578, atol=1e-8)
     assert_allclose(curve("alpha_beta", "alpha inf")[[0, -1]], [0.58778666, 1.90940147], atol=1e-8)
+    ours = [curve("alpha_beta", f"alpha {order}") for order in ("2", "5", "inf")]
+    beta, exact = curve("alpha_beta", "closed form", "at"), curve("alpha_beta", "closed form")
+    values = np.array(ours)[:, np.searchsorted(curve("alpha_beta", "alpha 2", "at"), beta)]
+    assert_allclose(abs(values - exact).min(axis=0), 0.0, atol=1e-12)
 
 
 # Of each experiment: the table, its columns (reached, proved), whether least (1) or most (-1), the largest gap.

@@ -11,9 +11,9 @@ HERE = Path(__file__).parent
 FIGURE = HERE.parents[1] / "docs" / "figures" / "newer-guarantees.png"
 # Title, axes, and the curves that are drawn as points: what is known from elsewhere.
 PANELS = {
-    "envelope": ("Leakage envelope", "mass $\\delta$ of an event", "$\\varepsilon(\\delta)$ (nats)", ()),
-    "samples": ("Limit for all populations", "records", "most I(X;Y) (nats)", ("known prior",)),
-    "alpha_beta": ("Maximal ($\\alpha$, $\\beta$)-leakage", "$\\beta$", "leakage (nats)", ()),
+    "envelope": ("Leakage envelope", "mass $\\delta$ of an event", "$\\varepsilon(\\delta)$ (nats)", ("events",)),
+    "samples": ("Limit for all populations", "records", "most I(X;Y) (nats)", ()),
+    "alpha_beta": ("Maximal ($\\alpha$, $\\beta$)-leakage", "$\\beta$", "leakage (nats)", ("closed form",)),
     "marginal": ("Released marginal", "share of changes", "least I(X;Y) (nats)", ("closed form",)),
     "sequence": ("A second release", "share of changes", "I(S;Z,Y) (nats)", ("drawn from X alone",)),
     "metric": ("Metric privacy", "$\\varepsilon$ (nats)", "least E|X-Y|", ("geometric, remapped",)),
@@ -48,8 +48,7 @@ def main() -> None:
             axes.set_xlabel(across)
             axes.set_ylabel(up)
             axes.set_ylim(bottom=0)
-            if name != "envelope":
-                axes.legend()
+            axes.legend()
     plotting.save(figure, FIGURE)
 
 

@@ -3,10 +3,17 @@
     python experiments/newer_guarantees/run.py      # writes data/curves.csv beside this file; a minute
     python experiments/newer_guarantees/plot.py     # draws it
 
-* envelope: eps(delta) of a channel of three symbols, the largest lift of an event of probability delta.
+* envelope: eps(delta) of a channel of three symbols, the largest lift of an event of probability delta, and the linear
+  program over the randomised events of that probability.
 * samples: the most I(X;Y) of a release whose pointwise maximal leakage is at most .5 for every population that n
-  records leave possible with confidence .95, for frequencies (.5, .25, .15, .1); n = inf is the known prior.
-* alpha-beta: maximal (alpha, beta)-leakage of a binary symmetric channel of .1.
+  records leave possible with confidence .95, for frequencies (.5, .25, .15, .1); n = inf is the known prior, by a
+  linear program over the vertices q of 0 <= q <= e^.5 p: all entries but one are at an end.
+* alpha-beta: maximal (alpha, beta)-leakage of a binary symmetric channel of q = .1. In closed form it is
+
+      beta = 1:       ln 2 + ln((1-q)^alpha + q^alpha)/(alpha - 1), the capacity of order alpha,
+      beta >= alpha:  alpha/((alpha-1) beta) ln((1-q)^beta q^(1-beta) + q^beta (1-q)^(1-beta)), of a prior at a vertex,
+      alpha = inf:    1/beta ln((1-q)^beta ((1-q)^(1-beta) + q^(1-beta))).
+
 * marginal: least I(X;Y) of a bit with P(1) = .3 at a share of changes D: free, with the marginal kept within a total
   variation of .02, and kept exactly, where R = 2 h(p) - H(1-p-D/2, D/2, D/2, p-D/2).
 * sequence: I(S;Z,Y) of a fair bit S that was released as Z through a binary symmetric channel of .1, and is released
@@ -18,11 +25,14 @@
 """
 
 import csv
+import itertools
+import math
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv import baselines, leakage
@@ -41,19 +51,51 @@ def information(joint: np.ndarray, mechanism: np.ndarray) -> float:
 
 
 def envelope() -> list[list[Any]]:
-    at = np.round(np.linspace(0.0, 1.0, 21), 6)
-    found = [leakage.evaluate(leakage.LeakageEnvelope(d), np.diag(PRIOR), CHANNEL).value for d in at]
-    return [["eps(delta)", d, float(value), float(value)] for d, value in zip(at, found, strict=True)]
+    rows: list[list[Any]] = []
+    masses = PRIOR @ CHANNEL
+    for delta in np.round(np.linspace(0.0, 1.0, 21), 6):
+        value = float(leakage.evaluate(leakage.LeakageEnvelope(delta), np.diag(PRIOR), CHANNEL).value)
+        rows.append(["eps(delta)", delta, value, value])
+        if delta > 0:
+            events = [linprog(-row, A_eq=masses[None], b_eq=[delta], bounds=(0, 1)).fun for row in CHANNEL]
+            most = math.log(-min(events) / delta)
+            rows.append(["events", delta, most, most])
+    return rows
+
+
+def with_known_prior() -> float:
+    """The most I(X;Y) where no lift is above e^LIMIT and the prior is SOURCE."""
+    caps, vertices = math.exp(LIMIT) * SOURCE, []
+    for ends in itertools.product((0.0, 1.0), repeat=len(SOURCE)):
+        for free in range(len(SOURCE)):
+            vertex = ends * caps
+            vertex[free] += 1.0 - vertex.sum()
+            if 0.0 <= vertex[free] <= caps[free]:
+                vertices.append(vertex)
+    q = np.array(vertices)
+    gains = (q * np.log(np.where(q > 0, q / SOURCE, 1.0))).sum(axis=1)
+    return -float(linprog(-gains, A_eq=q.T, b_eq=SOURCE).fun)
 
 
 def samples() -> list[list[Any]]:
-    rows = []
-    for records in (*10 ** np.arange(2, 8), np.inf):
-        known = np.isinf(records)
-        given = SOURCE if known else (records * SOURCE).round().astype(int)
-        best = jp.maximum_utility(given, (leakage.MaxLift(), LIMIT), confidence=None if known else 0.95)
-        rows.append(["known prior" if known else "from records", records, float(best.value), float(best.upper_bound)])
-    return rows
+    rows: list[list[Any]] = []
+    for records in 10 ** np.arange(2, 8):
+        given = (records * SOURCE).round().astype(int)
+        best = jp.maximum_utility(given, (leakage.MaxLift(), LIMIT), confidence=0.95)
+        rows.append(["from records", records, float(best.value), float(best.upper_bound)])
+    return [*rows, ["known prior", np.inf, with_known_prior(), with_known_prior()]]
+
+
+def in_closed_form(order: float, beta: float, flip: float) -> float:
+    """NaN for 1 < beta < order < inf."""
+    kept = 1 - flip
+    if math.isinf(order):
+        return math.log(kept**beta * (kept ** (1 - beta) + flip ** (1 - beta))) / beta
+    if beta == 1:
+        return math.log(2) + math.log(kept**order + flip**order) / (order - 1)
+    if beta < order:
+        return math.nan
+    return order / ((order - 1) * beta) * math.log(kept**beta * flip ** (1 - beta) + flip**beta * kept ** (1 - beta))
 
 
 def alpha_beta() -> list[list[Any]]:
@@ -63,6 +105,9 @@ def alpha_beta() -> list[list[Any]]:
             measure = leakage.MaximalAlphaLeakage(order, beta=beta)
             value = float(leakage.evaluate(measure, np.eye(2) / 2, symmetric(0.1)).value)
             rows.append([f"alpha {order:g}", beta, value, value])
+            exact = in_closed_form(order, beta, 0.1)
+            if not math.isnan(exact):
+                rows.append(["closed form", beta, exact, exact])
     return rows
 
 
