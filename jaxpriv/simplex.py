@@ -258,7 +258,10 @@ class _Convex(Module):
     rows: _Shapes = eqx.field(static=True)
 
     def value(self, x: Arr) -> Arr:
-        return jnp.asarray(self.f(self.rows.unpacked(x), *self.args), x.dtype)
+        result = self.f(self.rows.unpacked(x), *self.args)
+        if getattr(result, "shape", None) != () or not jnp.issubdtype(result.dtype, jnp.floating):
+            raise InputError("f must return one real number, an array of shape ()")
+        return jnp.asarray(result, x.dtype)
 
     def closed(self, x: Arr) -> "_Convex":
         """The same with what f uses beside its arguments as a part of it, so that derivatives reach it."""
@@ -352,9 +355,6 @@ def _checked(f: Callable, init: PyTree, args: PyTree, constraints: PyTree) -> tu
         a, b = _constraints(constraints, rows, dtype)
     args = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array_like(leaf) else leaf, args)
     problem = _Convex(f, args, a, b, rows)
-    result = eqx.filter_eval_shape(f, rows.unpacked(start), *args)
-    if getattr(result, "shape", None) != () or not jnp.issubdtype(result.dtype, jnp.floating):
-        raise InputError("f must return one real number, an array of shape ()")
     return problem, start / start.sum(1, keepdims=True)
 
 
