@@ -38,6 +38,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
+from jaxpriv._runtime import arrays
 from jaxpriv._runtime.clock import ProgressLike, clock_of
 from jaxpriv._runtime.importing import names_of
 from jaxpriv._runtime.module import Module, Shown, summary
@@ -235,10 +236,10 @@ class _Shapes(NamedTuple):
 
     def packed(self, leaves: Sequence[Arr], lead: tuple[int, ...] = ()) -> Arr:
         """The matrix of a tree's leaves, zero where it is filled up; a stack of matrices for axes in front."""
+        xp, room = arrays.of(*leaves), [(0, 0)] * (len(lead) + 1)
         rows = [leaf.reshape(*lead, -1, leaf.shape[-1]) for leaf in leaves]
-        room = [(0, 0)] * (len(lead) + 1)
-        return jnp.concatenate(
-            [jnp.pad(block, [*room, (0, self.width - block.shape[-1])]) for block in rows], axis=len(lead)
+        return xp.concatenate(
+            [xp.pad(block, [*room, (0, self.width - block.shape[-1])]) for block in rows], axis=len(lead)
         )
 
     def unpacked(self, matrix: Arr) -> PyTree:
@@ -343,14 +344,15 @@ def _checked(f: Callable, init: PyTree, args: PyTree, constraints: PyTree) -> tu
             if off.any():
                 place = [int(i) for i in np.argwhere(off)[0]]
                 raise InputError(f"{name}{place if place else ''} does not sum to 1 along its last axis")
-    kinds = (jnp.asarray(leaf).dtype for _, leaf in named)
+    kinds = (jnp.result_type(leaf) for _, leaf in named)
     usual = jnp.result_type(float)  # of whole numbers
     dtype = np.result_type(np.float32, *(kind if jnp.issubdtype(kind, jnp.floating) else usual for kind in kinds))
-    leaves = [jnp.asarray(leaf).astype(dtype) for _, leaf in named]
+    # What is given on the host stays there: each operation on it would be compiled for its shape.
+    leaves = [arrays.of(leaf).asarray(leaf, dtype) for _, leaf in named]
     rows = _Shapes(tree, tuple(leaf.shape for leaf in leaves))
     start = rows.packed(leaves)
     if constraints is None:
-        a, b = jnp.zeros((0, *start.shape), dtype), jnp.zeros(0, dtype)
+        a, b = np.zeros((0, *start.shape), dtype), np.zeros(0, dtype)
     else:
         a, b = _constraints(constraints, rows, dtype)
     args = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array_like(leaf) else leaf, args)
@@ -362,7 +364,7 @@ def _listed(value: PyTree, name: str) -> PyTree:
     """The array of a list of numbers; anything else as it is."""
     if not isinstance(value, list) or is_traced(value):
         return value
-    return jnp.asarray(real_array(value, name, ndim=tuple(range(1, 32))))
+    return real_array(value, name, ndim=tuple(range(1, 32)))
 
 
 def _constraints(constraints: PyTree, rows: _Shapes, dtype: np.dtype) -> tuple[Arr, Arr]:
@@ -379,8 +381,8 @@ def _constraints(constraints: PyTree, rows: _Shapes, dtype: np.dtype) -> tuple[A
         wanted = (len(b), *shape)
         if np.shape(leaf) != wanted:
             raise InputError(f"{name} has shape {np.shape(leaf)}, not {wanted}: one array like init for each of b")
-        leaves.append(jnp.asarray(finite(real_array(leaf, name, ndim=len(wanted)), name)).astype(dtype))
-    return rows.packed(leaves, (len(b),)), jnp.asarray(b).astype(dtype)
+        leaves.append(finite(real_array(leaf, name, ndim=len(wanted)), name).astype(dtype))
+    return rows.packed(leaves, (len(b),)), b.astype(dtype)
 
 
 def _refuse(state: "_Descent", b: Arr) -> None:

@@ -25,10 +25,12 @@ probability 0.9 for the a that `_detectable` finds, by Chernoff's bound on its l
 
 import math
 import random
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
+from operator import mul, sub
 
 from jaxpriv.verifier.claims import ONE, Matrix
 from jaxpriv.verifier.symbols import SUPPRESSED
@@ -42,6 +44,8 @@ _LEVEL, _POWER = 0.001, 0.9
 _MIXED = 0.05
 # Additions for the swaps of one table, at most; the logarithm of a probability of 0 there.
 _SWAPS, _NEVER = 4000, math.log(1e-12)
+# Draws for each of the weights, up to which drawing them one by one takes less time than binomial variables do.
+_FEW = 40
 # The t of Chernoff's bound that are tried; each of them gives a bound.
 _CHERNOFF = tuple(step / 20 for step in range(1, 20))
 
@@ -275,16 +279,14 @@ def _scores(
         for seen, weight in zip(row, mass, strict=True):
             if seen:
                 expected = total * weight
-                g += seen * math.log(seen / expected)
-                residual = max(residual, seen * math.log(seen / expected) - seen + expected)
+                term = seen * math.log(seen / expected)
+                g += term
+                residual = max(residual, term - seen + expected)
         if identity_of[x] >= 0 and mass[identity_of[x]]:
             identity += row[identity_of[x]] * math.log1p(_MIXED / (1 - _MIXED) / mass[identity_of[x]])
-        merge += sum(map(float.__mul__, alternatives.merge[x], map(float, row)))
+        merge += sum(map(mul, alternatives.merge[x], row))
     swap = max(
-        (
-            sum((n - m) * ratio for n, m, ratio in zip(counts[a], counts[b], ratios, strict=True))
-            for a, b, ratios in alternatives.swaps
-        ),
+        (sum(map(mul, map(sub, counts[a], counts[b]), ratios)) for a, b, ratios in alternatives.swaps),
         default=0.0,
     )
     return g, identity, merge, swap, residual
@@ -353,11 +355,12 @@ def _detectable(cells: Sequence[tuple[int, float]], level: float) -> float:
 
 
 def _multinomial(count: int, weights: list[float], running: list[float], generator: random.Random) -> list[int]:
+    """How often each of the weights is drawn, of which `running` has the running sums."""
+    if count < _FEW * len(weights):
+        draws = sorted([generator.random() * running[-1] for _ in range(count)])
+        places = [0, *(bisect_left(draws, end) for end in running[:-1]), count]
+        return list(map(sub, places[1:], places))
     seen = [0] * len(weights)
-    if count < 20 * len(weights):
-        for y in generator.choices(range(len(weights)), cum_weights=running, k=count):
-            seen[y] += 1
-        return seen
     left, mass = count, 1.0
     for y, weight in enumerate(weights):
         if not left:
