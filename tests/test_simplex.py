@@ -376,7 +376,7 @@ def test_too_few_steps_leave_a_bound():
         ({"constraints": COSTS}, "constraints must be a pair"),
         ({"constraints": (COSTS[0], [1.0])}, r"constraints\[0\] has shape \(4,\), not \(1, 4\)"),
         ({"constraints": ({"p": COSTS}, [1.0])}, r"constraints\[0\] must be a tree of the form of init"),
-        ({"constraints": (COSTS * np.inf, [1.0])}, r"constraints\[0\]\[0, 0\] is NaN"),
+        ({"constraints": (COSTS * [np.nan, 1.0, 1.0, 1.0], [1.0])}, r"constraints\[0\]\[0, 0\] is NaN"),
         ({"constraints": (COSTS, [np.inf])}, r"constraints\[1\]\[0\] is infinite"),
         ({"tol": -1.0}, "tol must be"),
         ({"max_steps": 0}, "max_steps must be"),

@@ -33,7 +33,7 @@ def test_the_errors_of_many_releases_are_those_stated(table, fitted):
     size = len(fitted.mechanism.table)
     mechanism = with_matrix(fitted.mechanism, 0.7 * np.eye(size) + 0.3 / size)
     truth, errors = true_counts(mechanism, table), []
-    for _ in range(150):
+    for _ in range(60):
         found = estimate_counts(mechanism, mechanism.apply(table))
         for name, one in found.items():
             assert one.bias.max() < 1e-6 * len(table["age"])
@@ -49,7 +49,7 @@ def test_an_optimal_design_states_what_it_cannot_determine(table, place):
     found = advise(table, **COLUMNS)
     mechanism = fit(table, **found.arguments, budget=found.designs[place].budget).mechanism
     truth, inside, total = true_counts(mechanism, table), 0, 0
-    for _ in range(200):
+    for _ in range(80):
         for name, one in estimate_counts(mechanism, mechanism.apply(table)).items():
             inside += int((abs(one.count - truth[name]) <= one.bias + 3 * one.standard_error).sum())
             total += len(one.count)
@@ -64,7 +64,7 @@ def test_ranges_hold_and_are_those_of_tables_that_agree(table, fitted):
     matrix[:, -1] += 0.1
     mechanism = with_matrix(fitted.mechanism, matrix)
     truth, inside, total = true_counts(mechanism, table), 0, 0
-    for _ in range(40):
+    for _ in range(20):
         for name, one in estimate_counts(mechanism, mechanism.apply(table)).items():
             held = (one.low <= truth[name]) & (truth[name] <= one.high)
             inside, total = inside + int(held.sum()), total + len(held)
