@@ -45,18 +45,30 @@ def test_settings_that_look_for_mistakes_change_no_solve(solver):
         assert found.lower_bound == expected.lower_bound, name
 
 
+WITHOUT_A_DEVICE = """
+import sys
+from jaxpriv.cli import main
+for line in (["solve", "problem.npz", "--budget", "0.3"], ["info"]):
+    sys.argv[1:] = line
+    try:
+        main()
+    except SystemExit as end:
+        print(end.code)
+"""
+
+
 def test_no_device_is_a_line_that_says_so(tmp_path):
     np.savez(tmp_path / "problem.npz", joint=JOINT, distortion=TABLE)
-    environment = {**os.environ, "JAX_PLATFORMS": "cuda", "CUDA_VISIBLE_DEVICES": ""}
-    for line in (["solve", "problem.npz", "--budget", "0.3"], ["info"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "jaxpriv", *line],
-            env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 6, done.stderr
-        assert done.stderr.startswith("jaxpriv: error: JAX finds no device: JAX_PLATFORMS=cuda")
-        assert done.stderr.count("\n") == 1
+    places = {"PYTHONPATH": os.pathsep.join(sys.path), "JAX_PLATFORMS": "cuda", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_DEVICE],
+        env={**os.environ, **places},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "6\n6\n", done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("jaxpriv: error: JAX finds no device: JAX_PLATFORMS=cuda") for line in lines)
