@@ -429,8 +429,8 @@ def test_kernels_refuse_arrays_of_other_shapes(symbol):
                 changed = [*shapes[:place], other, *shapes[place + 1 :]]
                 wrong.append((changed, wanted) if side == 0 else (given, changed))
     wrong.append(([*batches[0][:-1], (3, *last)], batches[1]))
-    # XLA and `on_arrays` hand a kernel frames of one kind, and it refuses what they say of the arrays: each size that is
-    # wrong by the one that compiles nothing, and by XLA those that are no float64, and one.
+    # XLA and `on_arrays` hand a kernel frames of one kind, which it looks at itself. By `on_arrays`, which compiles
+    # nothing, it gets each size that is wrong, and by XLA one of them and what is no float64.
     for one, dtype in [*((one, None) for one in (wrong if symbol in KINDS else wrong[:1])), (sides, "int32")]:
         with raised(jax.errors.JaxRuntimeError, "of other shapes"):
             call(symbol, one, dtype)
