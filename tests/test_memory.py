@@ -12,6 +12,8 @@ from jaxpriv import (
     FunnelProblem,
     ResourceError,
     distortion,
+    frontier,
+    funnel_frontier,
     leakage,
     optimal_mechanism,
     probability,
@@ -53,6 +55,13 @@ CALLS = {
     "audit": lambda: audit_mechanism(HUGE, counts=COUNTS),
     "counts": lambda: probability.from_counts(COUNTS),
     "watchdog": lambda: watchdog.watchdog(HUGE, epsilon=0.1),
+    "frontier": lambda: frontier(
+        DistortionProblem(np.full((2, 2), 0.25), distortion.hamming(2), budget=0.1),
+        budgets=np.broadcast_to(0.1, 1_200_000),
+    ),
+    "funnel frontier": lambda: funnel_frontier(
+        FunnelProblem(np.full((2, 2), 0.25), disclosure=0.1), disclosures=np.broadcast_to(0.1, 1_200_000)
+    ),
 }
 
 

@@ -108,9 +108,14 @@ def _of_mechanism(
         given["certificate"] = known.certificate and jp.release.Evidence.load(known.certificate, design)
         given["again"] = [jp.Mechanism.load(path) for path in again]
         return jp.release.audit_design(source, design, order=known.row_order, **given)
-    stored = load_npz_safely(path, ["mechanism", *(SYMBOLS if is_table(records) else ())])
+    stored = load_npz_safely(path, ["mechanism"], SYMBOLS)
     given["again"] = [load_npz_safely(path, ["mechanism"])["mechanism"] for path in again]
     if is_table(records):
+        if not stored.keys() >= {*SYMBOLS}:
+            raise InputError(
+                f"{path} does not say which classes of a table its symbols are, as a mapping does that was made from "
+                f"one: give --{sample} an .npz with `{sample}` (S,X), X in the order of its rows"
+            )
         given |= {sample: counted_like(records, columns, stored["classes"]), "released": released}
         return jp.release.audit_mapping(stored["mechanism"], stored["attributes"], order=known.row_order, **given)
     data = load_npz_safely(records, [sample], ["possible", "joint"] if sample == "counts" else ())

@@ -32,7 +32,7 @@ from jaxpriv.funnels.solution import Proof
 from jaxpriv.funnels.solve import pick_funnel_solver, solve_with
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelOrBottleneck, FunnelProblem, whole_entropy
-from jaxpriv.program.frontiers import AbstractFrontier
+from jaxpriv.program.frontiers import AbstractFrontier, need_memory_of_points
 from jaxpriv.program.solution import Status
 
 # Of the time that is left, what one target may take before all others have been visited.
@@ -172,6 +172,7 @@ def funnel_frontier_within(
     if is_traced(problem, sweeps[form], goal.tol):
         raise InputError("funnel_frontier runs outside of jit and vmap only")
     targets = finite(real_array(sweeps[form], f"{form}s", ndim=1), f"{form}s")
+    need_memory_of_points(len(targets), problem.joint.shape[1])
     name, method = pick_funnel_solver(solver, problem)
     points = [_replaced(problem, form, float(target)) for target in targets]
     keeps = isinstance(method, (ColumnGeneration, VertexGeneration))

@@ -10,6 +10,7 @@ from jaxpriv._runtime.files import atomic_write
 from jaxpriv._runtime.module import Shown
 from jaxpriv._runtime.module.latex import number, tabular
 from jaxpriv._runtime.module.shown import nearest, numbers, tally, width
+from jaxpriv._runtime.resources import need_memory
 from jaxpriv._runtime.validation import per_nat
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.verifier.logarithms import lower, upper
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 
 # Points up to which each has a line of its own in print.
 _FEW = 8
+# Bytes of one point beside its mechanism: its problem and its solution took 8,000 to 10,500 with three symbols.
+_POINT = 8000.0
+
+
+def need_memory_of_points(count: float, symbols: int) -> None:
+    """Raise `ResourceError` if `count` points, each with a mechanism of `symbols` useful symbols, do not fit."""
+    need_memory(count * (_POINT + 8.0 * symbols**2), f"a curve of {count} points", "ask for fewer points")
 
 
 class AbstractFrontier(Shown):

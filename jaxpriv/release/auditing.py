@@ -75,7 +75,7 @@ def audit_design(
         certificate: the private part of the design: its certified gap is computed again from counts and dual scores.
         seed: of resamples, and of the simulation of releases.
         options: `confidence`, `held_out`, `solution`, `objective`, `orders`, `measures` and `bootstrap` of
-            `audit_mechanism`.
+            `audit_mechanism`. Without `measures` that of the design is bounded beside those of a report.
 
     Raises:
         InputError: as `audit_mechanism`; records that the design has no class or symbol for; an order without a table,
@@ -98,6 +98,8 @@ def audit_design(
     if design.earlier is not None:
         statements.append("The outputs are the draw of the design and those of the earlier designs that it looks at.")
     arguments: dict[str, Any] = {"counts": records.counts, "statements": statements, "seed": seed}
+    if options.get("measures") is None:
+        options["measures"] = design.asked.audited
     if certificate is not None:
         arguments |= {"gap": _certified(certificate, design), "objective": by_name(**vars(design.asked.measure))}
     ordered = records.ordered(order, releases)

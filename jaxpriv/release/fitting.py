@@ -155,7 +155,7 @@ class Fitted(Shown):
         right, of = self.evidence.guesses(release), "both releases" if release.earlier else "the release"
         rows["  best guess of the private class right"] = ""
         rows["    without a release"] = percent(right["without"])
-        rows[f"    with {of}"] = f"at most {upper(100 * right['with'], digits=4)} %"
+        rows[f"    with {of}"] = f"at most {percent(right['with'], upper)}"
         rows["    with the useful columns unchanged"] = percent(right["unchanged"])
         rows["whatever the population is"] = ""
         rows |= {f"  {_CAPS[name]}": claim.end(units) for name, claim in release.guarantees.items()}
@@ -166,7 +166,7 @@ class Fitted(Shown):
         if audit is not None and audit.assumptions.records is not None:
             rows[f"population, from {audit.assumptions.records} held-out records"] = f"confidence {audit.confidence:g}"
             stated = asked.measure
-            named = (stated.name, stated.form or forms_of(stated.name)[0], stated.order, stated.divergence)
+            named = (stated.certified_as, stated.form or forms_of(stated.name)[0], stated.order, stated.divergence)
             for row in audit.rows:
                 asked_for = (row.name, row.form, row.order, row.divergence) == named
                 if row.upper is not None and (asked_for or row.name in ("mutual-information", "maximal-leakage")):
@@ -270,6 +270,8 @@ class FitRequest(DesignRequest, MeasureRequest):
             raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
         if problem == "watchdog" and self.leakage not in ("mutual-information", "lift"):
             raise InputError("target_leakage is about lift leakage; leave out `leakage`")
+        if problem == "watchdog" and self.tol != FitRequest.tol:
+            raise InputError("tol is about a certified gap, and a design with `target_leakage` has none; leave it out")
         if problem in ("disclosure", "watchdog") and (self.distortion or self.weights):
             raise InputError("`distortion` and `weights` go with `budget` and `leakage_budget`")
         asked = Asked(problem, target, {"name": "lift" if problem == "watchdog" else self.leakage, **self.parameters})
@@ -391,6 +393,11 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
             "The bound is proved by a branch and bound in float64. In exact arithmetic `jaxpriv verify` proves that no "
             f"mapping leaks less than {claims['lower_bound'].lower} nats.",
         )
+    if claims.keys().isdisjoint(("lower_bound", "solver_bound")) and asked.problem != "watchdog":
+        statements += (
+            f"No lower bound is stated, because `jaxpriv verify` computes none for {measure_label(asked.measure)}: the "
+            "status is that of the mapping of the solver, in float64, before it was rounded to whole numbers.",
+        )
     if asked.problem == "watchdog" and not request.population:
         counts = records.design[:, seen]
         watched = watchdog.watchdog(counts / counts.sum(), target_leakage=asked.target)
@@ -409,7 +416,10 @@ def audited(mechanism: Mechanism, evidence: Evidence, confidence: float) -> Mech
     counts = evidence.held_out
     if counts is None:
         return None
-    return audit_mechanism(mechanism.all_drawn(), counts=counts, confidence=confidence, held_out=True)
+    measures = mechanism.asked.audited
+    return audit_mechanism(
+        mechanism.all_drawn(), counts=counts, confidence=confidence, held_out=True, measures=measures
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -666,7 +676,7 @@ def _statements(records: CountedParts, learned: bool, suppressed: bool) -> tuple
         share = records.design.sum(axis=axis)[merged].sum() / records.design.sum()
         if share > MOST_OTHER:
             statements.append(
-                f"{lower(100 * share, 3)} % of the records of the design are of the class {rule.other!r} of column "
+                f"{percent(share, digits=3)} of the records of the design are of the class {rule.other!r} of column "
                 f"{name!r}, which merges its other values: the numbers say little about these."
             )
     if not seen.all():

@@ -21,6 +21,8 @@ from jaxpriv._runtime.module.shown import nearest, sizes
 from jaxpriv._runtime.validation import instance
 from jaxpriv.data.datasets._layout import distinct_rows, places_of
 from jaxpriv.errors import InputError
+from jaxpriv.leakage import forms_of
+from jaxpriv.leakage.registry import reported_rows
 from jaxpriv.release import table as tables
 from jaxpriv.statistics.tables import Codebook, Source, rule_of, rule_record
 from jaxpriv.statistics.tables.readers import row_text
@@ -134,6 +136,15 @@ class Asked:
     def measure(self) -> Measure:
         """The measure as the verifier knows it."""
         return Measure(**dict[str, Any](self.leakage))
+
+    @property
+    def audited(self) -> list[str]:
+        """What an audit bounds of a design: the measures of a report and its own, as NAME[:PARAMETER...]."""
+        name = self.measure.certified_as
+        stated = {key: value for key, value in self.leakage.items() if value is not None} | {"name": name}
+        if stated.get("form") == forms_of(name)[0]:
+            del stated["form"]
+        return [":".join(map(str, row.values())) for row in (*reported_rows(), stated)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from jaxpriv.problems.forms import FORMS
 from jaxpriv.problems.funnel import whole_entropy
 from jaxpriv.program.certificates import certify_program, least_limit
 from jaxpriv.program.convex import CertifiedCandidate
-from jaxpriv.program.frontiers import AbstractFrontier
+from jaxpriv.program.frontiers import AbstractFrontier, need_memory_of_points
 from jaxpriv.program.lower import least_value, proved_program
 from jaxpriv.program.solution import Solution, Status
 from jaxpriv.reductions.reduction import Reduced
@@ -220,6 +220,7 @@ def frontier_within(problem: object, sweeps: Mapping[str, ArrayLike | None], req
     if is_traced(problem, sweeps[name], goal):
         raise InputError("frontier runs outside of jit and vmap only; inside, vmap `solve` over the budgets")
     points = FORMS[name].points(sweeps[name])
+    need_memory_of_points(len(points), problem.sizes[2])
     begun = time.perf_counter()
     asked = [replace_form(problem, **{name: point}) for point in points]
     label, chosen, automatic = pick_solver(solver, asked[0], goal)
@@ -254,6 +255,7 @@ def spread_targets(joint: ArrayLike, distortion: ArrayLike | None, count: int) -
     """
     table = np.asarray(joint)
     first = np.asarray(joint_array(table[0] if table.ndim == 3 else table))
+    need_memory_of_points(count, first.shape[1])
     shares = np.linspace(0, 1, count + 1)[1:]
     if distortion is None:
         return shares * whole_entropy(first)

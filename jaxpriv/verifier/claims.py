@@ -20,7 +20,8 @@ def measure_label(measure: Any) -> str:  # noqa: ANN401 (a `Measure`, or a row o
     """The name of a measure with its parameters, as people read it."""
     numbers = ((key, getattr(measure, key, None)) for key in ("order", "gamma"))
     notes = [measure.divergence, *(f"{key} {value:g}" for key, value in numbers if value is not None)]
-    return ", ".join(filter(None, [measure.name, *notes, measure.form if measure.name.startswith("gain-") else None]))
+    name = getattr(measure, "certified_as", measure.name)
+    return ", ".join(filter(None, [name, *notes, measure.form if name.startswith("gain-") else None]))
 
 
 # W = T/2^62: rows of unsigned 64-bit numbers add up without overflow.

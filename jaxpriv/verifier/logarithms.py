@@ -7,6 +7,7 @@ quotients and of both logarithms make less than 200 + 2 |k| units. Everything is
 Standard library only.
 """
 
+from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -89,9 +90,9 @@ def lower(value: SupportsFloat, digits: int = 6) -> str:
     return _rounded(float(value), digits, ROUND_FLOOR)
 
 
-def percent(share: float) -> str:
-    """A share that floating-point numbers hold but for their rounding, in percent, rounded down to four digits."""
-    return f"{lower(round(100 * share, 10), 4)} %"
+def percent(share: float, rounded: Callable[[float, int], str] = lower, digits: int = 4) -> str:
+    """A share that floating-point numbers hold but for their rounding, in percent, rounded down (or by `upper`)."""
+    return f"{rounded(round(100 * share, 10), digits)} %"
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:

@@ -101,6 +101,7 @@ def people(tmp_path):
         ("--leakage-budget -1", "--leakage-budget must be"),
         ("--budget 0.1 --seed -1", "--seed must be"),
         ("--budget 0.1 --tol 0", "--tol must be"),
+        ("--target-leakage 0.1 --tol 1e-3", "--tol is about a certified gap"),
         ("--budget 0.1 --population", "--population is about --leakage-budget and --target-leakage"),
         ("--target-leakage 0.1 --leakage ldp", "--target-leakage is about lift leakage; leave out --leakage"),
         ("--disclosure 0.1 --leakage ldp", "not ldp"),
@@ -119,23 +120,34 @@ def test_fit(people, tmp_path, options, shown):
 
 
 def test_bounds_of_a_design_are_those_of_its_measure(people):
-    """Of all rows with its name the last one was printed: order 10 in place of 2, Jensen-Shannon in place of KL."""
+    """Of all rows with its name the last one was printed, order 10 in place of 2, and none of an order that no report
+    has; and the largest information over outputs was called the mutual information.
+    """
     asked = "fit people.csv --private group --useful kind --budget 0.3 --sparse --out design.zip"
-    measure = "--leakage sibson --order 2"
-    rows = answered(asked, measure)["population"]["measures"]
-    (bound,) = (row["upper"] for row in rows if (row["name"], row["order"]) == ("sibson", 2.0))
-    shown = [line for line in printed(asked, measure).splitlines() if "  sibson" in line]
-    assert len(shown) == 1
-    assert float(shown[0].split()[-2]) == pytest.approx(bound, rel=1e-5)
-    assert "  f-information" not in printed(asked, "--leakage f-information --divergence kl")
+    for measure, named in (
+        ("--leakage sibson --order 2", ("sibson", 2.0)),
+        ("--leakage sibson --order 3", ("sibson", 3.0)),
+        ("--leakage mutual-information --form worst", ("max-information", None)),
+    ):
+        rows = answered(asked, measure)["population"]["measures"]
+        (bound,) = (row["upper"] for row in rows if (row["name"], row["order"]) == named)
+        text = printed(asked, measure)
+        assert f"leakage: {named[0]}" in text
+        assert ("No lower bound is stated" in text) == (named[0] == "sibson")
+        (shown,) = (line for line in text.splitlines() if f"  {named[0]}" in line)
+        assert float(shown.split()[-2]) == pytest.approx(bound, rel=1e-5)
 
 
 def test_a_share_of_records_is_not_rounded_below_itself(people):
-    """100 * 0.57 is below 57 in floating-point numbers: the screen said 56.99 %."""
-    rows = ["a,u"] * 57 + ["b,v"] * 43
-    people.write_text("group,kind\n" + "\n".join(rows) + "\n")
-    shown = printed("fit people.csv --private group --useful kind --budget 0.1 --split 1 --out design.zip")
-    assert "without a release                          57 %\n" in shown
+    """100 * 0.57 is below 57 in floating-point numbers: the screen said 56.99 %. 100 * 0.55 is
+    above 55: with a release that says nothing the guess was right in 55.01 %.
+    """
+    for of_a, budget, line in ((57, 0.1, "without a release"), (55, 0.5, "with the release")):
+        rows = ["a,u"] * of_a + ["b,v"] * (100 - of_a)
+        people.write_text("group,kind\n" + "\n".join(rows) + "\n")
+        shown = printed(f"fit people.csv --private group --useful kind --budget {budget} --split 1 --out design.zip")
+        (share,) = (row.split("  ")[-1] for row in shown.splitlines() if row.startswith(f"    {line}"))
+        assert share.strip().removeprefix("at most ") == f"{of_a} %"
 
 
 def test_fit_says_why_the_watchdog_withholds_everything(people):

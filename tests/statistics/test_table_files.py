@@ -38,6 +38,7 @@ CASES = {
     "blanks": ("t.csv", text(" , ").replace("town", " town").encode(), {"blanks": True}),
     "blank lines at the end": ("t.csv", (text() + "\n  \n").encode(), {"blanks": True}),
     "marks of numbers": ("t.csv", text().encode(), {"thousands": "'"}),
+    "two columns of one name": ("t.csv", "".join(f"{row},{row}\n" for row in text().splitlines()).encode(), {}),
     "composed": ("t.csv", unicodedata.normalize("NFD", text()).encode(), {"nfc": True}),
 }
 

@@ -116,6 +116,8 @@ def test_categories_keep_texts_apart_and_order_numbers_by_size():
     assert Categories().fit(column(["1.0", "1", "01", "x"])).labels == ("01", "1", "1.0", "x")
     with pytest.warns(UserWarning, match="letters are composed"):  # they look alike and stay apart
         assert len(Categories().fit(column(["ä", "a\u0308"])).labels) == 2
+    with pytest.warns(UserWarning, match="capital letters"):
+        assert len(Categories().fit(column(["a", "A"])).labels) == 2
     rule = Categories(("b", "a"))
     assert rule.encode(column(["a", "b", "a"])).tolist() == [1, 0, 1]
     with refused(r"column 'a', row 1 \(from 0\) is not among the categories \(such rows: 2\)") as caught:

@@ -295,7 +295,7 @@ BAD_FILES = {
         r"line 3, row 1 \(from 0\): 0 fields, 2 needed \(the line is blank: .* --read blanks does",
     ),
     "quote": (b'a,b\n1,"secret\n2,3\n', "not well-formed"),
-    "twice": (b"a,a\n1,2\n", "2 columns named 'a'"),
+    "twice": (b"a,b,a\n1,2,1\n1,2,2\n", "2 columns named 'a', which differ"),
     "empty": (b"", "is empty"),
     "header only": (b"a,b\n", "no rows"),
     "utf-16": ("a,b\n1,2\n".encode("utf-16"), "not utf-8"),

@@ -118,11 +118,13 @@ def row_text(row: int) -> str:
     return f"row {int(row)} (from 0)"
 
 
-def need_columns(present: Sequence[str], names: Sequence[str], table: str) -> None:
-    """Every name exactly once. Of other names only one that resembles it is shown: without a header they are data."""
+def need_columns(present: Sequence[str], names: Sequence[str], table: str, *, repeated: bool = False) -> None:
+    """Every name, exactly once unless columns may be `repeated`. Of other names only one that resembles it is shown:
+    without a header they are data.
+    """
     for name in names:
         count = list(present).count(name)
-        if count > 1:
+        if count > 1 and not repeated:
             raise InputError(f"{table} has {count} columns named {name!r}; rename them")
         if not count:
             raise InputError(f"{table} has no column {name!r} among its {len(present)}{_hint(name, present)}")
@@ -183,16 +185,17 @@ class _Places(dict[str, int]):
 
 
 def read_csv(file: TableFile, names: Sequence[str]) -> dict[str, Factors]:
-    """The columns `names` of a CSV file.
+    """The columns `names` of a CSV file; several columns of one name are one if they hold the same texts.
 
     Raises `InputError` naming the line and the row of what is malformed, `IntegrityError` for a damaged .gz.
     """
-    text_places: list[_Places] = [_Places() for _ in names]
-    parts: list[list[np.ndarray]] = [[] for _ in names]
     with _reading(file) as reader:
         first, header = _header(reader, file)
-        need_columns(header, names, str(file.path))
-        fields = [itemgetter(header.index(name)) for name in names]
+        need_columns(header, names, str(file.path), repeated=True)
+        wanted = [(name, k) for name in names for k, column in enumerate(header) if column == name]
+        fields = [itemgetter(k) for _, k in wanted]
+        text_places: list[_Places] = [_Places() for _ in wanted]
+        parts: list[list[np.ndarray]] = [[] for _ in wanted]
         rest, rows = _even(reader, file, [] if file.names is None else [first], len(header)), 0
         while records := list(islice(rest, max(1, min(_AT_ONCE, _CELLS // len(header))))):
             rows += len(records)
@@ -200,11 +203,13 @@ def read_csv(file: TableFile, names: Sequence[str]) -> dict[str, Factors]:
             for field, places, part in zip(fields, text_places, parts, strict=True):
                 texts = map(places.__getitem__, map(field, records))
                 part.append(np.fromiter(texts, dtype=np.int64, count=len(records)))
-    whole = [np.concatenate([*part, np.zeros(0, dtype=np.int64)]) for part in parts]
-    return {
-        name: _tidied(file, name, list(places), place)
-        for name, places, place in zip(names, text_places, whole, strict=True)
-    }
+    columns: dict[str, Factors] = {}
+    for (name, _), places, part in zip(wanted, text_places, parts, strict=True):
+        texts, place = list(places), np.concatenate([*part, np.zeros(0, dtype=np.int64)])
+        before, rows_before = columns.setdefault(name, (texts, place))
+        if texts != before or not np.array_equal(place, rows_before):
+            raise InputError(f"{file.path} has {header.count(name)} columns named {name!r}, which differ; rename them")
+    return {name: _tidied(file, name, *column) for name, column in columns.items()}
 
 
 def header_of(file: TableFile) -> list[str]:

@@ -365,7 +365,7 @@ def check_header(file: TableFile, names: Sequence[str]) -> None:
     """Refuse a CSV file without one of the columns `names`, as `read_columns`, by its first record alone."""
     if file.kind == "csv":
         with _opening(file):
-            need_columns(header_of(file), names, str(file.path))
+            need_columns(header_of(file), names, str(file.path), repeated=True)
 
 
 def _from_file(file: TableFile, names: Sequence[str]) -> dict[str, Column]:

@@ -67,8 +67,8 @@ class Categories:
     Where the classes are those of the data, one of them may be called "other": then the label of all other values is
     "other_2", and so on. A value that is called as any other declared label is an error, which names the column.
 
-    Classes of the data that differ only in blanks around them or in how accents are composed stay apart, with a warning
-    (`TableFile` can read them as one: blanks, nfc).
+    Classes of the data that differ only in blanks around them, in capital letters or in how accents are composed stay
+    apart, with a warning (`TableFile` can read them as one, but for capital letters: blanks, nfc).
     """
 
     values: Sequence[str] | None = None
@@ -267,13 +267,15 @@ def _all_missing(column: Column) -> InputError:
 
 
 def _apart(column: Column, values: Sequence[str]) -> None:
-    """A warning where two values look the same: blanks around them and the composition of letters do not show."""
-    seen = {unicodedata.normalize("NFC", value).strip() for value in values}
+    """A warning where two values look the same but for capital letters: blanks around them and the composition of
+    letters do not show.
+    """
+    seen = {unicodedata.normalize("NFC", value).strip().casefold() for value in values}
     if len(seen) < len(values):
         warnings.warn(
             f"column {column.name!r}: {len(values) - len(seen)} of its {len(values)} classes differ from another one "
-            "only in blanks around them or in how letters are composed: they stay apart; read them as one with blanks, "
-            "nfc",
+            "only in blanks around them, in capital letters or in how letters are composed: they stay apart; read them "
+            "as one with blanks, nfc, and write capital letters alike in the table",
             stacklevel=2,
         )
 
@@ -283,7 +285,7 @@ def default_rule(column: Column) -> Categories:
     if column.kind == "number" and not column.missing.all():
         raise InputError(
             f"column {column.name!r} holds real numbers: give it a rule (Quantiles or Edges; Categories if it has few "
-            "different whole values)"
+            "different whole values; on the command line --bins)"
         )
     return Categories()
 
@@ -422,7 +424,8 @@ def _numbers(column: Column, missing: np.ndarray) -> np.ndarray:
     if broken.size:
         raise InputError(
             f"{column.where(broken[0])} is not a finite decimal number (with a point); the rule needs one (on the "
-            "command line, for numbers with a comma: --read decimal=,; for texts of missing values: --read empty=TEXT)"
+            "command line, for numbers such as 1.234,5: --read decimal=, --read thousands=.; for texts of missing "
+            "values: --read empty=TEXT)"
         )
     rounded = column.kind != "number" and (abs(numbers[~missing]) >= EXACT).any()
     return np.where(missing, 0, exact.astype(object)) if rounded else np.where(missing, 0.0, numbers)
