@@ -118,7 +118,7 @@ def _designs_text(comparison: "jp.report.DesignComparison") -> str:
         rows[f"{label} in the population at most"] = [
             None if bound is None else f"{_output.upper(bound, 4)} {unit}" for bound in bounds
         ]
-    rows["best guess right at most"] = [_output.percent(d.correct_guess.most, _output.upper) for d in designs]
+    rows["best guess right at most"] = [_output.percent(d.correct_guess.most, up=True) for d in designs]
     lines = ((title, *(cell or "-" for cell in cells)) for title, cells in rows.items() if any(cells))
     return _output.rendered(
         f"{len(designs)} designs, all made on {comparison.records} records. The best guess of the private class is "

@@ -81,7 +81,7 @@ def frontier(
     elif not bottleneck:
         of_funnel: Any = measures[0].measure(arrays.get("neighbours"))
         asked = jp.FunnelProblem(arrays["joint"], leakage=of_funnel, disclosure=first)
-    elif measure.leakage == "mutual-information":
+    elif measure.option.stated.certified_as == "mutual-information":
         asked = jp.BottleneckProblem(arrays["joint"], disclosure=first)
     else:
         raise InputError("--leakage: a bottleneck is about mutual information only")

@@ -132,7 +132,7 @@ class Advice(Shown):
         rows["guess right without a release"] = percent(self.correct_guess)
         for design in self.designs:
             text = f"{lower(max(design.lower_bound, 0.0))} to {upper(design.leakage)} {unit}, guess right at most "
-            text += percent(design.correct_guess, upper)
+            text += percent(design.correct_guess, up=True)
             if design.population is not None:
                 text += f", population at most {upper(design.population, digits=4)} {unit}"
             rows[f"budget {design.budget:.4g}"] = text

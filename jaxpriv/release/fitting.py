@@ -155,7 +155,7 @@ class Fitted(Shown):
         right, of = self.evidence.guesses(release), "both releases" if release.earlier else "the release"
         rows["  best guess of the private class right"] = ""
         rows["    without a release"] = percent(right["without"])
-        rows[f"    with {of}"] = f"at most {percent(right['with'], upper)}"
+        rows[f"    with {of}"] = f"at most {percent(right['with'], up=True)}"
         rows["    with the useful columns unchanged"] = percent(right["unchanged"])
         rows["whatever the population is"] = ""
         rows |= {f"  {_CAPS[name]}": claim.end(units) for name, claim in release.guarantees.items()}

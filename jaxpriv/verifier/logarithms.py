@@ -7,7 +7,6 @@ quotients and of both logarithms make less than 200 + 2 |k| units. Everything is
 Standard library only.
 """
 
-from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -90,12 +89,13 @@ def lower(value: SupportsFloat, digits: int = 6) -> str:
     return _rounded(float(value), digits, ROUND_FLOOR)
 
 
-def percent(share: float, rounded: Callable[[float, int], str] = lower, digits: int = 4) -> str:
-    """A share that floating-point numbers hold but for their rounding, in percent, rounded down (or by `upper`)."""
-    return f"{rounded(round(100 * share, 10), digits)} %"
+def percent(share: float, *, up: bool = False, digits: int = 4) -> str:
+    """A share that floating-point numbers hold but for their rounding, in percent, rounded down or up."""
+    exact = Decimal(str(round(100 * share, 10)))
+    return f"{_rounded(exact, digits, ROUND_CEILING if up else ROUND_FLOOR)} %"
 
 
-def _rounded(value: float, digits: int, rounding: str) -> str:
+def _rounded(value: float | Decimal, digits: int, rounding: str) -> str:
     if not isfinite(value):
         return str(value)
     return f"{float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))):.{digits}g}"

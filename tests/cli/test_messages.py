@@ -8,6 +8,7 @@ import pytest
 
 from jaxpriv.cli._app import in_words
 from jaxpriv.release import Mechanism
+from jaxpriv.verifier.logarithms import percent
 from tests.cli.conftest import answered, printed, refused, run
 
 OPTIONS = {"leakage_budget": "--leakage-budget", "seed": "--seed", "sparse": "--sparse", "unseen": "--unseen"}
@@ -76,6 +77,10 @@ def test_values_of_a_wrong_kind(problem, options, shown):
         ("solve two.npz --budget 1 1 --leakage-tolerance 1", "--leakage-tolerance goes with --budget, with one"),
         ("solve problem.npz --budget 1 --marginal nothing=1", "--marginal 'nothing=1': unknown divergence"),
         (f"solve problem.npz --budget 1 --max-steps {10**20}", "--max-steps must be a whole number below 2^53"),
+        (
+            "frontier problem.npz --bottleneck --disclosure 0.1 --form worst",
+            "bottleneck is about mutual information only",
+        ),
         ("frontier two.npz --count 2", "error: distortion has 3 dimension(s)"),
     ],
 )
@@ -148,6 +153,7 @@ def test_a_share_of_records_is_not_rounded_below_itself(people):
         shown = printed(f"fit people.csv --private group --useful kind --budget {budget} --split 1 --out design.zip")
         (share,) = (row.split("  ")[-1] for row in shown.splitlines() if row.startswith(f"    {line}"))
         assert share.strip().removeprefix("at most ") == f"{of_a} %"
+    assert (percent(0.5715), percent(0.6345, up=True)) == ("57.15 %", "63.45 %")
 
 
 def test_fit_says_why_the_watchdog_withholds_everything(people):

@@ -20,7 +20,16 @@ import pytest
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.release import fit, fit_groups
 from jaxpriv.release.report import report
-from jaxpriv.release.report.page import HeatMap, _down, _up, heat_maps, mapping_picture, numbers
+from jaxpriv.release.report.page import (
+    HeatMap,
+    _down,
+    _percent_down,
+    _percent_up,
+    _up,
+    heat_maps,
+    mapping_picture,
+    numbers,
+)
 from jaxpriv.statistics.tables import Quantiles
 from tests.cases import raised, refused
 from tests.cli.conftest import printed, run
@@ -267,6 +276,16 @@ def test_numbers_beside_four_digits_are_rounded_against_the_design():
         for value in (np.nextafter(near, 0), near, np.nextafter(near, np.inf)):
             assert Fraction(_down(value)) <= Fraction(value) <= Fraction(_up(value))
     assert (_up(0.0), _down(np.inf), _up(0.25)) == ("0", "inf", "0.25")
+    assert (_percent_down(0.57, 2), _percent_up(0.55, 2)) == ("57.00 %", "55.00 %")  # 100 * 0.57 is below 57
+
+
+def test_a_measure_of_the_worst_outcome_has_no_curve_of_the_average_and_a_bound_of_its_own():
+    records = {"s": np.arange(200) % 3 % 2, "x": np.arange(200) % 5 % 3}
+    designed = fit(records, private="s", useful="x", budget=0.1, form="worst")
+    text = Checked(report(designed.mechanism, designed.evidence)).text
+    assert "The choice" not in text
+    bound = next(row.upper for row in designed.audit.rows if row.name == "max-information")
+    assert re.search(rf"max-information [\d.]+ {re.escape(_up(bound))} ", text)
 
 
 _LAUNCH = (

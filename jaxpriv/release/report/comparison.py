@@ -177,7 +177,10 @@ def _codebook(
         if useful or rules:
             raise InputError("a design has its own columns and rules: give either mechanism or useful and rules")
         if mechanism.released_columns != mechanism.codebook.useful:
-            raise InputError("mechanism releases numbered symbols, which are no classes of the useful columns")
+            raise InputError(
+                "mechanism releases numbered symbols, which are no classes of the useful columns: `jaxpriv excess` has "
+                "what they disclose, `jaxpriv counts` which counts they determine"
+            )
         return mechanism.codebook
     if not useful:
         raise InputError("name the useful columns, or give the mechanism that released them")

@@ -31,7 +31,7 @@ from jaxpriv.release.grouping import of_population
 from jaxpriv.release.mechanism import MADE_BY_FIT, combined, correct_guess
 from jaxpriv.release.report.comparison import expected
 from jaxpriv.statistics.audit import MechanismAudit
-from jaxpriv.verifier.claims import Claim
+from jaxpriv.verifier.claims import Claim, measure_label
 from jaxpriv.verifier.logarithms import lower, upper
 from jaxpriv.verifier.releases import Receipt, check_design
 
@@ -133,7 +133,11 @@ def _certified_curve(mechanism: Mechanism, evidence: Evidence, claims: Mapping[s
     from jaxpriv.solving.frontier import frontier
 
     asked = mechanism.asked
-    if mechanism.distortion is None or asked.leakage["name"] != "mutual-information" or mechanism.earlier is not None:
+    if (
+        mechanism.distortion is None
+        or asked.measure.certified_as != "mutual-information"
+        or mechanism.earlier is not None
+    ):
         return None
     seen = evidence.counts.any(axis=0)
     joint = evidence.counts[:, seen] / evidence.counts.sum()
@@ -203,7 +207,8 @@ def report(
         middle = [text for group in zip(mechanism.parts, shown, strict=True) for text in _of_group(*group)]
     else:
         learned, middle = _guess(every[0]), shown[0]
-        bounds, proved = _population(every[0], counts[0]), _proved(every[0].claims, mechanism.distortion is not None)
+        bounds = _population(every[0], counts[0], measure_label(mechanism.asked.measure))
+        proved = _proved(every[0].claims, mechanism.distortion is not None)
     sections = [
         _head(mechanism, counts[0]),
         _learned(mechanism, learned),
@@ -567,7 +572,8 @@ _MEANINGS = {
 }
 
 
-def _population(figures_of_part: Numbers, evidence: Evidence | None) -> str:
+def _population(figures_of_part: Numbers, evidence: Evidence | None, measure: str) -> str:
+    """`measure`: the label of that of the design, which has a row too."""
     audit = figures_of_part.audit
     if audit is None or audit.confidence is None:
         reason = "No records were held out from the making of the design"
@@ -576,16 +582,16 @@ def _population(figures_of_part: Numbers, evidence: Evidence | None) -> str:
         sentence = f"{reason}, so this page has no bounds for people who are not in the table."
         return f"<h2>For the population</h2><p>{sentence}</p>"
     rows = "".join(
-        f"<tr><td>{escape(row.name)}</td><td>{_fitted(row.fitted or 0.0)}</td><td>{_up(row.upper)}</td>"
+        f"<tr><td>{escape(measure_label(row))}</td><td>{_fitted(row.fitted or 0.0)}</td><td>{_up(row.upper)}</td>"
         f"<td>{'' if row.cap is None else _up(row.cap)}</td></tr>"
         for row in audit.rows
-        if row.name in _MEANINGS and row.upper is not None and row.units == "nats"
+        if (row.name in _MEANINGS or measure_label(row) == measure) and row.upper is not None
     )
     statements = (*audit.assumptions.statements, _ALPHABETS)
     sentences = "".join(f"<li>{escape(text)}</li>" for text in statements)
     return (
         f"<h2>For the population</h2><p>From {audit.assumptions.records} records that the design does not depend on; "
-        f"all bounds together hold with confidence {audit.confidence:g}. Nats.</p>"
+        f"all bounds together hold with confidence {audit.confidence:g}. Logarithms in nats.</p>"
         + _scrolled(
             '<table><thead><tr><th scope="col">measure</th><th scope="col">on these records</th>'
             '<th scope="col">population, at most</th><th scope="col">any population, at most</th></tr></thead>'
@@ -676,11 +682,16 @@ def _percent(share: float) -> str:
 
 
 def _percent_up(share: float, places: int = 1) -> str:
-    return f"{min(math.ceil(100 * 10**places * share), 100 * 10**places) / 10**places:.{places}f} %"
+    return f"{min(math.ceil(_scaled(share, places)), 100 * 10**places) / 10**places:.{places}f} %"
 
 
 def _percent_down(share: float, places: int = 1) -> str:
-    return f"{math.floor(100 * 10**places * share) / 10**places:.{places}f} %"
+    return f"{math.floor(_scaled(share, places)) / 10**places:.{places}f} %"
+
+
+def _scaled(share: float, places: int) -> float:
+    """In units of the last place, without the rounding of floating-point numbers: as `verifier.logarithms.percent`."""
+    return round(100 * 10**places * share, 10 - places)
 
 
 # What it looks like: the pictures of a certified curve and of a mapping, styles and scripts.
