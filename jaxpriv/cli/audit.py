@@ -114,7 +114,7 @@ def _of_mechanism(
         if not stored.keys() >= {*SYMBOLS}:
             raise InputError(
                 f"{path} does not say which classes of a table its symbols are, as a mapping does that was made from "
-                f"one: give --{sample} an .npz with `{sample}` (S,X), X in the order of its rows"
+                f"one (`attributes`): give --{sample} an .npz of arrays, X in the order of its rows"
             )
         given |= {sample: counted_like(records, columns, stored["classes"]), "released": released}
         return jp.release.audit_mapping(stored["mechanism"], stored["attributes"], order=known.row_order, **given)

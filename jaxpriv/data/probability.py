@@ -62,7 +62,7 @@ def posterior(joint: Float[Arr, "a b"]) -> Float[Arr, "a b"]:
 def entropy(distribution: Float[Arr, "..."], axis: int | None = None) -> Float[Arr, "..."] | np.floating:
     """H(p) = -sum p ln p in nats, over `axis` (all axes if None)."""
     (distribution,) = xp.arguments(distribution)
-    return -xlogx(distribution).sum(axis=axis)
+    return 0.0 - xlogx(distribution).sum(axis=axis)  # of a certain symbol 0, not -0
 
 
 def mutual_information(joint: Float[Arr, "a b"]) -> Scalar:

@@ -304,6 +304,17 @@ class AbstractRuled(Module):
         del prior
         return 0.0
 
+    @property
+    def about(self) -> tuple[int, ...]:
+        """The private symbols that the measure is about."""
+        return ()
+
+    def need_mass(self, seen: np.ndarray) -> None:
+        """Raise `InputError` unless all symbols that the measure is about are among those with mass, `seen` (S,)."""
+        for symbol in self.about:
+            if not (symbol < len(seen) and seen[symbol]):
+                raise InputError(f"symbol {symbol} has no mass under the joint")
+
     def among(self: M, prior: PrivateMarginal, seen: np.ndarray) -> M:
         """The measure, or the cost, on the private symbols `seen` (S,) bool, those with mass, of a prior (S,).
 

@@ -130,10 +130,13 @@ class HockeyStick(AbstractMeanLeakage):
 
     traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
 
+    @property
+    def about(self) -> tuple[int, ...]:
+        return (self.symbol,)
+
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "HockeyStick":
         del prior
-        if not seen[self.symbol]:
-            raise InputError(f"symbol {self.symbol} has no mass under the joint")
+        self.need_mass(seen)
         return HockeyStick(int(seen[: self.symbol].sum()), self.gamma)
 
     def rules(self, view: View) -> Rules:

@@ -214,6 +214,8 @@ def evaluate_all(
             )
     on_host(measures)
     joint, mechanism = checked_pair(joint, mechanism)
+    for measure in measures:
+        measure.need_mass(joint.any(axis=1))
     values = _values(measures, joint[None], mechanism)[0].tolist()
     return tuple(
         _evaluation(measure, value, joint, mechanism, units) for measure, value in zip(measures, values, strict=True)

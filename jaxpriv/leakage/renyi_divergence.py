@@ -89,11 +89,13 @@ class RenyiDivergence(AbstractExponentialMeanLeakage):
     def in_numpy(self) -> bool:
         return self.other is not None
 
+    @property
+    def about(self) -> tuple[int, ...]:
+        return (self.symbol,) if self.other is None else (self.symbol, self.other)
+
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "RenyiDivergence":
         del prior
-        for symbol in (self.symbol, self.other):
-            if symbol is not None and not (symbol < len(seen) and seen[symbol]):
-                raise InputError(f"symbol {symbol} has no mass under the joint")
+        self.need_mass(seen)
         other = None if self.other is None else int(seen[: self.other].sum())
         return RenyiDivergence(int(seen[: self.symbol].sum()), other, self.order)
 

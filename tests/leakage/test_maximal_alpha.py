@@ -273,6 +273,8 @@ def test_a_divergence_of_any_order_is_that_of_randomised_response(order):
 
 def test_arguments_that_are_no_symbol_no_relation_and_no_unit_are_refused():
     assert_refused("other", lk.RenyiDivergence, 0, -1, 2.0)
+    for measure in (lk.RenyiDivergence(0, 2, 2.0), lk.RenyiDivergence(2, None, 2.0), lk.HockeyStick(2, 1.0)):
+        assert_refused("symbol 2 has no mass", lk.evaluate, measure, np.diag([0.5, 0.5, 0.0]), np.eye(3))
     assert_refused("neighbours is not a rectangular", lk.LocalDifferentialPrivacy, [[1, 2], [3]])
     assert_refused("units", lk.capacity, np.eye(2), units=np.eye(2))
 
