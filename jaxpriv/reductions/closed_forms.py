@@ -131,22 +131,18 @@ def largest_slack(c: np.ndarray, budgets: np.ndarray, support: Arr) -> tuple[np.
 def independent(program: Program) -> Arr | None:
     """A release that ignores the data and meets every budget up to rounding (leakage 0), cheapest first, or None."""
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
-    per_output = np.where(program.support.all(axis=0), c.sum(axis=1), np.inf)  # (R, Y)
-    linear = np.where(program.support.all(axis=0), program.cost.sum(axis=0), np.inf)
-    outputs = c.shape[2]
-    if not np.isfinite(linear).any():
-        return None
+    open_to_all = np.asarray(program.support).all(axis=0)  # (Y,)
+    per_output, linear = c.sum(axis=1), np.where(open_to_all, program.cost.sum(axis=0), np.inf)
+    chosen = np.zeros(c.shape[2])
     # A budget may be the cost of such a release, summed in another order.
     rounding = _ROUNDINGS * np.finfo(np.float64).eps * (abs(budgets)[:, None] + abs(c).sum(axis=1))
-    meets = np.all(per_output <= budgets[:, None] + rounding, axis=0) & np.isfinite(linear)
+    meets = np.all(per_output <= budgets[:, None] + rounding, axis=0) & open_to_all
     if meets.any():
-        best = int(np.where(meets, linear, np.inf).argmin())
-        chosen = np.zeros(outputs)
-        chosen[best] = 1.0
-    elif len(budgets) > 1:
+        chosen[np.where(meets, linear, np.inf).argmin()] = 1.0
+    elif len(budgets) > 1 and open_to_all.any():
         from scipy.optimize import linprog
 
-        allowed = np.flatnonzero(np.isfinite(linear))
+        allowed = np.flatnonzero(open_to_all)
         rows, least = per_output[:, allowed], linear[allowed] - linear[allowed].min()
         # The tolerances of the backend are absolute.
         sizes, size = unit_of(rows, axis=1), unit_of(least)
@@ -154,7 +150,6 @@ def independent(program: Program) -> Arr | None:
         result = linprog(least / size, rows / sizes[:, None], budgets / sizes, equal, [1.0], method="highs")
         if result.status != 0:
             return None
-        chosen = np.zeros(outputs)
         chosen[allowed] = np.maximum(result.x, 0.0)
         chosen /= chosen.sum()
         if not np.all(per_output[:, allowed] @ chosen[allowed] <= budgets):

@@ -111,7 +111,7 @@ def highs(program: Program, seconds: float = float("inf")) -> Solved | None:
         return Solved(improved_linear(data, vertex.T, k, price, no_candidate(program)), vertex)
 
 
-def vertex_of(program: Program, seconds: float = float("inf")) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def vertex_of(program: Program, seconds: float) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """(mechanism (X, Y), k (Y, T), price (B,)) as the backend has them, of a program whose terms are LINEAR and whose
     arrays are NumPy's; None without an optimum. Nothing is compiled, whatever the shapes.
     """

@@ -228,7 +228,7 @@ def iterate_uncompiled(
     goal: Goal,
     limit: int,
     report: Callable[[PyTree, Arr, float | None], None],
-    vertices: bool = False,
+    vertices: bool,
 ) -> tuple[PyTree, ScalarLike]:
     """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
 
@@ -358,6 +358,9 @@ class RunResult(NamedTuple):
     compiling: float
 
 
+_NOT_BEGUN = RunResult(None, 0, 0.0)  # no step, and nothing compiled
+
+
 def step_seconds(solver: object, private: int, inputs: int, outputs: int, limits: int, diagonal: bool) -> float:
     """About what one step takes at most, for `private` rows of all joints and measures together."""
     if isinstance(solver, PrimalDualHybridGradient):
@@ -411,13 +414,12 @@ def run(
         if not clock.allows(most / _FOR_COMPILING if able else most, _key(solver, program)):
             if not able:
                 clock.stop = Stop.TIME_LIMIT
-                return RunResult(None, np.asarray(0), 0.0)
+                return _NOT_BEGUN
             by_numpy = True
     if by_numpy:
         if clock.too_short_for(_FIRST_STATE * step):
-            return RunResult(None, np.asarray(0), 0.0)
-        best, steps = iterate_uncompiled(clock, solver, program, goal, limit, report, vertices=vertices)
-        return RunResult(best, np.asarray(steps), 0.0)
+            return _NOT_BEGUN
+        return RunResult(*iterate_uncompiled(clock, solver, program, goal, limit, report, vertices), 0.0)
     if at_once:
         result, seconds = on_host(call, *given)
         return RunResult(result.best, result.steps, seconds)

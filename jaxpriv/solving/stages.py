@@ -10,12 +10,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from types import ModuleType
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import is_traced
@@ -160,7 +159,7 @@ class Stages:
         )
         duals = answer.duals if answer.bound > certified[0].bound else duals
         other = self.certified(lowered, answer.solver, best.mechanism, *duals)
-        return other if (other.violation > 0, other.gap) < (answer.violation > 0, answer.gap) else answer
+        return min(answer, other, key=_missed)
 
     def on_tight_limits(self, lowered: Lowered) -> CertifiedCandidate | None:
         """The answer where a limit has no slack."""
@@ -185,11 +184,10 @@ class Stages:
         without_slack = check_limits(problem, limits)
         program = measured_program(problem, limits)
         tight = flags_of(program, problem, limits, without_slack)
-        face = None
-        if _needs_no_interior(program, tight):
-            feasible_point = independent_release(program)
-        else:
-            feasible_point, face = self.feasible_point(program)
+        without_interior = _needs_no_interior(program, tight)
+        feasible_point, face = (
+            (independent_release(program), None) if without_interior else self.feasible_point(program)
+        )
         program = dataclasses.replace(program, feasible_point=feasible_point, start=self.start)
         if not problem.form.limits_distortion and not any(tight):
             program = feasible_at_least(program, problem, limits)
@@ -244,7 +242,11 @@ class Stages:
 
         def report(best: Candidate, steps: Arr, length: float | None) -> None:
             if lowered.whole and self.clock.reports:
-                value, bound = self.in_units(lowered, reduced, best.value, best.bound)
+                scale, shift = self.scale_and_shift  # of totals of the reduced program
+                shift = float(reduced.goal.shift) * reduced.factor + shift - lowered.goal.shift
+                value, bound = (
+                    float(scale.outer(float(total) * reduced.factor + shift)) for total in (best.value, best.bound)
+                )
                 self.show(reduced, best, (steps, value, bound, length))
 
         ran, parts = self.iterated(reduced, report)
@@ -257,20 +259,13 @@ class Stages:
             return self.run(lowered)
         return self.or_feasible_point(lowered, answer)
 
-    def in_units(self, lowered: Lowered, reduced: Reduced, value: ScalarLike, bound: ScalarLike) -> tuple[float, float]:
-        """Two totals of the reduced program in the units of the result."""
-        scale, shift = self.scale_and_shift
-        shift = float(reduced.goal.shift) * reduced.factor + shift - lowered.goal.shift
-        value, bound = (float(scale.outer(float(total) * reduced.factor + shift)) for total in (value, bound))
-        return value, bound
-
     def show(self, reduced: Reduced, best: Candidate, numbers: tuple[Arr, float, float, float | None]) -> None:
         """Report a candidate of the reduced program, with the mechanism that it stands for; `numbers`: steps, value,
         bound and the length of the last step.
         """
         steps, value, bound, length = numbers
         mechanism = reduced.mechanism(best)
-        used = np.asarray(distortion_of(np, self.problem, mechanism))
+        used = np.asarray(distortion_of(self.problem, mechanism))
         points = (0, 1) if self.ahead is None else (self.ahead.done, self.ahead.total)
         self.clock.report(self.name, steps, value, bound, *points, used, length, mechanism)
 
@@ -324,9 +319,8 @@ class Stages:
             if self.leaks_of_last[0] is not mechanism:
                 self.leaks_of_last = (mechanism, {})
             self.leaks_of_last[1][id(self.problem.leakage)] = max(float(scale.outer(max(leaks) + shift)), 0.0)
-        violation = max(float(certificate.violation), over)
         value, bound = float(certificate.value), float(certificate.lower_bound)
-        return CertifiedCandidate(mechanism, duals, value, bound, violation, name)
+        return CertifiedCandidate(mechanism, duals, value, bound, max(float(certificate.violation), over), name)
 
     def feasible_point(self, program: Program) -> tuple[np.ndarray, Face | None]:
         """(a mechanism that meets every limit, the face of the budgets if they have no slack, or of the pairs that are
@@ -353,7 +347,7 @@ class Stages:
             if vertex is None:
                 return answer
             other = self.certified(lowered, "linear-program", *vertex)
-            return min(answer, other, key=lambda candidate: (candidate.violation > 0, candidate.gap))
+            return min(answer, other, key=_missed)
         nearest = self.certified(lowered, "linear-program", *vertex)
         if nearest.value > 0 >= nearest.bound:
             # A vertex meets ratios of small probabilities to the backend's tolerance only. Where Y is independent of S
@@ -398,7 +392,7 @@ class Stages:
             lower_bound=np.float64(bound),
             mechanism=answer.mechanism,
             leakage=np.float64(leak),
-            distortion=distortion_of(np, self.problem, answer.mechanism),
+            distortion=distortion_of(self.problem, answer.mechanism),
             scores=k[None],
             weights=eta,
             multipliers=price,
@@ -443,11 +437,10 @@ def units_of(problem: DistortionProblem) -> tuple[str, str]:
     return f"{unit} (leakage and priced E d(X,Y))" if form.prices_distortion else unit, measured
 
 
-def distortion_of(xp: ModuleType, problem: DistortionProblem, mechanism: Arr) -> Arr:
+def distortion_of(problem: DistortionProblem, mechanism: Arr) -> Arr:
     """E d_k(X,Y) for every distortion, the largest over the joints, shape (M,)."""
-    tables = problem.tables()
-    each = (tables * mechanism).sum(axis=2)  # (M, X)
-    return xp.matmul(each, problem.joints.sum(axis=1).T).max(axis=1)
+    each = (problem.tables() * mechanism).sum(axis=2)  # (M, X)
+    return (each @ problem.joints.sum(axis=1).T).max(axis=1)
 
 
 def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
@@ -459,7 +452,6 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
     """
     if not problem.form.limits_leakage:
         return goal
-    xp = jnp if is_traced(problem) else np
     (table,) = problem.tables()
     present = problem.joints.sum(axis=(0, 1)) > 0
     largest = xp.where(present, table.max(axis=1) - table.min(axis=1), 0.0).max()
@@ -498,6 +490,11 @@ def inner_goal(goal: Goal, scale: Scale, shift: ScalarLike, problem: DistortionP
 def _needs_no_interior(program: Program, tight: tuple[bool, ...]) -> bool:
     """Whether no feasible point has slack, and the answer is a vertex as a rule, for which none is needed."""
     return any(tight) and bool(len(program.budgets)) and not program.shares and not program.forbids
+
+
+def _missed(candidate: CertifiedCandidate) -> tuple[bool, float]:
+    """How far a candidate is from the optimum: one that exceeds a limit further than any other."""
+    return candidate.violation > 0, candidate.gap
 
 
 def _above_least(lowered: Lowered) -> bool:

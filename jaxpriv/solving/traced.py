@@ -310,7 +310,7 @@ _CLOSER = 1e-3
 
 
 def solve_traced(
-    problem: DistortionProblem, name: str, solver: PyTree, goal: Goal, max_steps: ScalarLike, start: Arr | None = None
+    problem: DistortionProblem, name: str, solver: PyTree, goal: Goal, max_steps: ScalarLike, start: Arr | None
 ) -> Solution:
     """Solve and certify within one trace."""
     problem, result, proved = proved_optimum(problem, solver, goal, max_steps, start=start)
@@ -319,7 +319,7 @@ def solve_traced(
         lower_bound=result.bound,
         mechanism=result.mechanism,
         leakage=_leak(problem, result.mechanism),
-        distortion=distortion_of(jnp, problem, result.mechanism),
+        distortion=distortion_of(problem, result.mechanism),
         scores=result.k[None],
         weights=result.eta,
         multipliers=result.price,

@@ -41,6 +41,12 @@ FORMS = {
 ALWAYS = ("chi-squared",)
 
 
+def test_a_tolerance_may_be_traced_alone():
+    problem = jp.DistortionProblem(SMALL, TABLE, leakage_budget=0.1)
+    with jax.enable_x64(True):
+        jax.eval_shape(lambda tol: jp.solve(problem, tol=tol), 1e-6)
+
+
 def problem_of(which, joint, table, level):
     form, measure, limits, _ = FORMS[which]
     return jp.DistortionProblem(joint, table, leakage=measure, limits=limits, **{form: level})

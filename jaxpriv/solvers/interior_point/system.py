@@ -372,7 +372,7 @@ def edges_of(data: Data, g: Arr, prices: Arr, mu: ScalarLike) -> Edges:
     }
 
 
-def measure_use(data: Data, x: Arr, t: Arr, v: Arr, g: Arr, edges: Edges, peak: ScalarLike = 0.0) -> tuple[Arr, Arr]:
+def measure_use(data: Data, x: Arr, t: Arr, v: Arr, g: Arr, edges: Edges, peak: ScalarLike) -> tuple[Arr, Arr]:
     """(limits on sums (B,), worst-outcome limits (Y, W)) by the rules; `edges` of the rules."""
     sums: list[Any] = []  # arrays, and the number 0 of a term that uses nothing
     worst: list[Arr] = []
