@@ -41,7 +41,7 @@ from jaxpriv.solving.solve import solve_within
 from jaxpriv.statistics import watchdog
 from jaxpriv.statistics.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.statistics.tables import Codebook, Source
-from jaxpriv.statistics.tables.rules import column_distortion
+from jaxpriv.statistics.tables.rules import column_distortion, look_alike
 from jaxpriv.verifier.claims import ONE, Claim, Measure, measure_label
 from jaxpriv.verifier.logarithms import lower, percent, upper
 from jaxpriv.verifier.records import UNSEEN
@@ -672,6 +672,9 @@ def _statements(records: CountedParts, learned: bool, suppressed: bool) -> tuple
     sides = ((book.private, records.private, 1), (book.useful, records.useful, 0))
     for name, codes, axis in ((n, codes[:, k], axis) for names, codes, axis in sides for k, n in enumerate(names)):
         rule = book.rules[name]
+        sentence = look_alike(name, rule.labels)
+        if sentence is not None:
+            statements.append(f"{sentence[0].upper()}{sentence[1:]}.")
         merged = rule.other is not None and codes == rule.labels.index(rule.other)
         share = records.design.sum(axis=axis)[merged].sum() / records.design.sum()
         if share > MOST_OTHER:

@@ -354,6 +354,9 @@ def test_a_class_of_most_records_is_named(table, sides):
         "merges" in one
         for one in fit(given, private=private, useful=useful, rules={"day": half}, budget=0.05, sparse=True).statements
     )
+    alike = Categories(other="rest", values=["first", "First"])
+    found = fit(given, private=private, useful=useful, rules={"day": alike}, budget=0.05, sparse=True)
+    assert any(sentence.startswith("Column 'day': 1 of its 3 classes differ") for sentence in found.statements)
 
 
 def test_after_an_earlier_design_the_mean_is_that_of_the_symbols_which_its_draw_leaves():

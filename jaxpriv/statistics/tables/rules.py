@@ -115,7 +115,9 @@ class Categories:
         boolean = all(map(BOOLEANS.__contains__, present.tolist()))
         for value, count in zip(present.tolist(), counts.tolist(), strict=True):
             records[BOOLEANS[value] if boolean else value] += count
-        _apart(column, list(records))
+        sentence = look_alike(column.name, list(records))
+        if sentence is not None:
+            warnings.warn(sentence, stacklevel=2)
         named = [value for value in records if records[value] >= (self.least or 1)]
         other = self.other
         if other == REST or (other is None and self.least is not None):
@@ -266,18 +268,18 @@ def _all_missing(column: Column) -> InputError:
     return InputError(f"column {column.name!r} has no value: every cell is missing; leave it out")
 
 
-def _apart(column: Column, values: Sequence[str]) -> None:
-    """A warning where two values look the same but for capital letters: blanks around them and the composition of
-    letters do not show.
+def look_alike(name: str, values: Sequence[str]) -> str | None:
+    """A sentence where two classes of a column look the same but for capital letters: blanks around them and the
+    composition of letters do not show.
     """
-    seen = {unicodedata.normalize("NFC", value).strip().casefold() for value in values}
-    if len(seen) < len(values):
-        warnings.warn(
-            f"column {column.name!r}: {len(values) - len(seen)} of its {len(values)} classes differ from another one "
-            "only in blanks around them, in capital letters or in how letters are composed: they stay apart; read them "
-            "as one with blanks, nfc, and write capital letters alike in the table",
-            stacklevel=2,
-        )
+    repeated = len(values) - len({unicodedata.normalize("NFC", value).strip().casefold() for value in values})
+    if not repeated:
+        return None
+    return (
+        f"column {name!r}: {repeated} of its {len(values)} classes differ from another one only in blanks around them, "
+        "in capital letters or in how letters are composed: they stay apart; read them as one with blanks, nfc, and "
+        "write capital letters alike in the table"
+    )
 
 
 def default_rule(column: Column) -> Categories:
