@@ -9,7 +9,7 @@ so under `jit` only shapes and dtypes are checked. The overloads have that in th
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
@@ -344,3 +344,18 @@ def index(value: object, name: str, *, low: int, high: int = 2**53 - 1) -> int:
         end = "below 2^53" if high == 2**53 - 1 else f"<= {high}"
         raise InputError(f"{name} must be a whole number >= {low} and {end}")
     return number
+
+
+def check_fields(settings: object, check: Callable[[object, str], object], *names: str) -> None:
+    """`check(value, name)` of each of these fields, which are plain values: compiled code is found again by them."""
+    for name in names:
+        value, field = getattr(settings, name), f"{type(settings).__name__}: {name}"
+        if isinstance(value, np.ndarray | Array):
+            raise InputError(f"{field} must be a plain value, not an array")
+        check(value, field)
+
+
+# Ranges of settings.
+COUNT, COUNT_OR_ZERO = partial(index, low=1), partial(index, low=0)
+POSITIVE = partial(scalar, low=0.0, open_low=True)
+SHARE = partial(POSITIVE, high=1.0)

@@ -23,7 +23,17 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.divergences import entropy
 from jaxpriv._runtime.types import Arr, ScalarLike
-from jaxpriv._runtime.validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
+from jaxpriv._runtime.validation import (
+    COUNT,
+    check_fields,
+    finite,
+    flag,
+    is_traced,
+    joint_array,
+    nonnegative,
+    real_array,
+    scalar,
+)
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.hull import Target, crossing_at
 from jaxpriv.funnels.merge_losses import leakages_of, total_at
@@ -106,7 +116,7 @@ def _sweep(
     if not isinstance(leakage, AbstractAverageLeakage):
         raise InputError(f"leakage must be an average measure, not {type(leakage).__name__}")
     of_leakage = name.startswith("relevance")
-    if ratio and of_leakage:
+    if flag(ratio, "ratio") and of_leakage:
         raise InputError("ratio: the ratio rule keeps a disclosure, not a relevance")
     table = PairTable(joint_array(joint), leakage)
     most = table.most_leakage if of_leakage else entropy(table.clusters.masses)
@@ -162,6 +172,9 @@ class Greedy(AbstractFunnelSolver):
 
     ratio: bool = False
 
+    def __post_init__(self) -> None:
+        check_fields(self, flag, "ratio")
+
     def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         if not isinstance(problem, FunnelProblem):
             raise InputError("solver: greedy is for funnel problems; greedy-bottleneck is the one for bottlenecks")
@@ -177,6 +190,9 @@ class GreedyBottleneck(AbstractFunnelSolver):
     """
 
     points: int = 24
+
+    def __post_init__(self) -> None:
+        check_fields(self, COUNT, "points")
 
     def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         if not isinstance(problem, BottleneckProblem):

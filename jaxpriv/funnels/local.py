@@ -29,7 +29,7 @@ import numpy as np
 
 from jaxpriv._runtime.clock import Clock, Stop
 from jaxpriv._runtime.types import Arr
-from jaxpriv._runtime.validation import scalar
+from jaxpriv._runtime.validation import COUNT, COUNT_OR_ZERO, check_fields
 from jaxpriv.column_generation import Objective, best_plan
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.alternating_steps import alternate
@@ -213,8 +213,8 @@ class _FromStarts(AbstractFunnelSolver):
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value is not None and value != int(scalar(value, name, low=0.0 if name == "seed" else 1.0)):
-                raise InputError(f"{name} must be a whole number")
+            if value is not getattr(type(self), name):  # the default
+                check_fields(self, COUNT_OR_ZERO if name == "seed" else COUNT, name)
 
     def batch(self, symbols: int, outputs: int) -> int:
         """The number of starts: as asked, or as many as keep a batch to some tens of thousands of entries."""

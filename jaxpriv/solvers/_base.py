@@ -24,7 +24,6 @@ from jaxpriv._runtime.lanes import LaneArray
 from jaxpriv._runtime.module import Module
 from jaxpriv._runtime.native import asked_to_stop
 from jaxpriv._runtime.types import Arr, ScalarLike
-from jaxpriv.errors import InputError
 from jaxpriv.program.convex import Goal
 from jaxpriv.solvers._inverse_factors import small_solve
 
@@ -68,14 +67,6 @@ class AbstractSolver(Module):
         """
         del program, state
         return np.array(False)
-
-
-def check_counts(solver: eqx.Module, *names: str) -> None:
-    """InputError where one of these fields is no integer >= 1."""
-    for name in names:
-        count = getattr(solver, name)
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise InputError(f"{type(solver).__name__}: {name} must be an integer >= 1")
 
 
 @jax.tree_util.register_dataclass

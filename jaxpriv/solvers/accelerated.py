@@ -35,10 +35,11 @@ from jaxtyping import Array, PyTree
 
 from jaxpriv._runtime.importing import renamed
 from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv._runtime.validation import COUNT, check_fields
 from jaxpriv.data.streaming import Pass, check_mesh, gibbs_pass
 from jaxpriv.errors import InputError
 from jaxpriv.program.streamed import StreamedProgram
-from jaxpriv.solvers._base import AbstractSolver, Measures, check_counts, newton_move
+from jaxpriv.solvers._base import AbstractSolver, Measures, newton_move
 
 # All numbers here are choices that change steps and time only: values and bounds are computed again in float64.
 #
@@ -121,7 +122,7 @@ class AcceleratedMirrorDescent(AbstractSolver):
     def __check_init__(self) -> None:
         if not (self.single is None or isinstance(self.single, bool)):
             raise InputError("AcceleratedMirrorDescent: single must be None, True or False")
-        check_counts(self, "patience")
+        check_fields(self, COUNT, "patience")
         check_mesh(self.mesh, "AcceleratedMirrorDescent")
 
     def blank(self, problem: Problem) -> StreamedCandidate:

@@ -35,8 +35,9 @@ import jax.scipy as jsp
 from jax import lax
 
 from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv._runtime.validation import COUNT, check_fields
 from jaxpriv.program.convex import Candidate, Program
-from jaxpriv.solvers._base import AbstractSolver, Measures, check_counts
+from jaxpriv.solvers._base import AbstractSolver, Measures
 from jaxpriv.solvers.first_order_lp import scaled_size
 from jaxpriv.solvers.interior_point.candidate import no_candidate
 from jaxpriv.solvers.interior_point.mirror_start import first_mechanism
@@ -108,7 +109,7 @@ class AugmentedLagrangian(AbstractSolver):
     measures: ClassVar[Measures] = "linear"
 
     def __check_init__(self) -> None:
-        check_counts(self, "newtons", "patience")
+        check_fields(self, COUNT, "newtons", "patience")
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)

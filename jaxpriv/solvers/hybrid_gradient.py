@@ -44,9 +44,10 @@ import numpy as np
 from jax import lax
 
 from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv._runtime.validation import COUNT, SHARE, check_fields
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.convex import Candidate, Program
-from jaxpriv.solvers._base import AbstractSolver, Measures, check_counts, meet_budgets, normalised
+from jaxpriv.solvers._base import AbstractSolver, Measures, meet_budgets, normalised
 from jaxpriv.solvers.first_order_lp import HalpernState, RestartedHalpern
 from jaxpriv.solvers.interior_point.candidate import best_prices, dual_bound, no_candidate, objective, repaired
 from jaxpriv.solvers.interior_point.mirror_start import first_mechanism
@@ -173,7 +174,8 @@ class PrimalDualHybridGradient(AbstractSolver):
     measures: ClassVar[Measures] = "convex"
 
     def __check_init__(self) -> None:
-        check_counts(self, "inner", "dual_steps", "patience")
+        check_fields(self, COUNT, "inner", "dual_steps", "patience")
+        check_fields(self, SHARE, "sufficient", "necessary", "artificial", "gain")
 
     @property
     def _of_linear(self) -> RestartedHalpern:

@@ -35,10 +35,11 @@ from jax import lax
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.importing import renamed
 from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv._runtime.validation import COUNT, COUNT_OR_ZERO, check_fields, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.convex import Candidate, Program
-from jaxpriv.solvers._base import AbstractSolver, Measures, approach_budgets, check_counts, meet_budgets, normalised
+from jaxpriv.solvers._base import AbstractSolver, Measures, approach_budgets, meet_budgets, normalised
 from jaxpriv.solvers.interior_point.candidate import by_rows, no_candidate, with_mechanism, with_rules
 from jaxpriv.solvers.interior_point.mirror_start import first_mechanism
 from jaxpriv.solvers.interior_point.system import Data, average_rules, leaks_of, rearrange
@@ -87,14 +88,15 @@ class AbstractMirrorDescent(AbstractSolver):
     attempts: ClassVar[int] = 1
 
     def __check_init__(self) -> None:
-        check_counts(self, "dual_steps")
+        check_fields(self, COUNT, "dual_steps")
+        check_fields(self, COUNT_OR_ZERO, "unrolled")
 
     def _length(self, state: MirrorState) -> Arr:
         """The length of the next step."""
         if self.rule == "adaptive":
             return state.length
         length = self.rule(jnp.asarray(state.count)) if callable(self.rule) else self.rule
-        return jnp.asarray(length, state.length.dtype)
+        return jnp.asarray(scalar(length, "MirrorDescent: step(n)", low=0.0, open_low=True), state.length.dtype)
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
@@ -256,7 +258,8 @@ class MirrorDescent(AbstractMirrorDescent):
             step = step if adaptive else 1.0
         if isinstance(step, (int, float)) and not isinstance(step, bool):
             step = float(step)
-        if not (step == "adaptive" or callable(step) or (isinstance(step, float) and 0.0 < step < math.inf)):
+        named, number = isinstance(step, str) and step == "adaptive", isinstance(step, float) and 0.0 < step < math.inf
+        if not (named or number or callable(step)):
             raise InputError(
                 "MirrorDescent: step must be 'adaptive', a positive number or a function of the count of steps"
             )

@@ -26,13 +26,14 @@ from jax.sharding import Mesh
 from jaxtyping import Array, PyTree
 
 from jaxpriv._runtime.types import Arr
+from jaxpriv._runtime.validation import COUNT, check_fields
 from jaxpriv.data.channel import AbstractChannel, Middles, ShiftedCoset, SpreadCoset
 from jaxpriv.data.distortion import AbstractDistortion, AbstractRule, ChangedAttributes, Pairwise
 from jaxpriv.data.joints import AbstractJoint, Stored
 from jaxpriv.data.streaming import block_size, check_mesh, stream
 from jaxpriv.errors import InputError
 from jaxpriv.program.streamed import StreamedProgram
-from jaxpriv.solvers._base import Measures, check_counts
+from jaxpriv.solvers._base import Measures
 
 
 class TwoGrid(eqx.Module):
@@ -52,7 +53,7 @@ class TwoGrid(eqx.Module):
     measures: ClassVar[Measures] = "average"
 
     def __check_init__(self) -> None:
-        check_counts(self, "cells", "most_cells", "refine")
+        check_fields(self, COUNT, "cells", "most_cells", "refine")
         check_mesh(self.mesh, "TwoGrid")
 
 

@@ -1,5 +1,6 @@
 """Bad operators, forms and devices: a clear error that names what is wrong, before any solving."""
 
+import dataclasses
 import itertools
 
 import equinox as eqx
@@ -12,6 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import jaxpriv as jp
 from jaxpriv.data.distortion import Pairwise
 from jaxpriv.data.joints import Stored
+from jaxpriv.funnels.actions import VertexGeneration
+from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
+from jaxpriv.funnels.local import Alternating
 from tests.cases import assert_one_optimum, raised, refused, thorough
 
 from .conftest import line, smooth_joint, smooth_problem
@@ -267,21 +271,27 @@ def test_a_bound_above_the_value_is_an_error():
         jp.solve(jp.DistortionProblem(JOINT, like(InTheMiddle), multiplier=1.0), "accelerated", rtol=1e-2)
 
 
+@pytest.mark.filterwarnings("ignore:A JAX array is being set as static")
 @pytest.mark.parametrize(
     ("solver", "names"),
     [
-        (jp.AcceleratedMirrorDescent, ["patience"]),
+        (jp.AcceleratedMirrorDescent, ["patience", "single"]),
         (jp.AugmentedLagrangian, ["newtons", "patience"]),
-        (jp.BlahutArimoto, ["dual_steps"]),
-        (jp.MirrorDescent, ["dual_steps"]),
-        (jp.PrimalDualHybridGradient, ["inner", "dual_steps", "patience"]),
+        (jp.BlahutArimoto, ["dual_steps", "unrolled"]),
+        (jp.MirrorDescent, ["dual_steps", "step", "unrolled"]),
+        (jp.PrimalDualHybridGradient, [field.name for field in dataclasses.fields(jp.PrimalDualHybridGradient)]),
+        (jp.InteriorPoint, [field.name for field in dataclasses.fields(jp.InteriorPoint)]),
         (jp.TwoGrid, ["cells", "most_cells", "refine"]),
+        (VertexGeneration, ["budget"]),
+        (Greedy, ["ratio"]),
+        (GreedyBottleneck, ["points"]),
+        (Alternating, ["starts", "outputs", "max_steps", "seed"]),
     ],
 )
 def test_solvers_check_their_own_arguments(solver, names):
-    for name, count in itertools.product(names, [0, -5, True, 2.5, "a"]):
-        with refused(f"^{solver.__name__}: {name} must be an integer >= 1"):
-            solver(**{name: count})
+    for name, value in itertools.product(names, [-5, np.nan, "a", np.array([1])]):
+        with refused(f"^{solver.__name__}: {name} (must be|has dtype)"):
+            solver(**{name: value})
 
 
 def test_a_mesh_of_other_axes_is_refused():

@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxpriv._runtime.clock import Clock
 from jaxpriv._runtime.divergences import divergence, entropy
+from jaxpriv._runtime.validation import COUNT, check_fields
 from jaxpriv.column_generation import MasterSolution, Objective, Pool, cleaned
 from jaxpriv.column_generation.rounds import GeneratedColumns, generate_columns
 from jaxpriv.errors import InputError
@@ -75,6 +76,9 @@ class VertexGeneration(AbstractFunnelSolver):
     takes_start: ClassVar[bool] = True
     proves: ClassVar[bool] = True
     budget: int = field(default=_BUDGET, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_fields(self, COUNT, "budget")
 
     def find(self, problem: FunnelOrBottleneck, goal: FunnelGoal) -> PosteriorMeasure:
         return self._program(problem, goal.start).solve_form(problem, goal)

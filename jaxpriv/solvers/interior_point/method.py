@@ -24,6 +24,7 @@ import numpy as np
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.types import Arr, ArrLike, BoolLike, ScalarLike
+from jaxpriv._runtime.validation import COUNT, COUNT_OR_ZERO, POSITIVE, SHARE, check_fields
 from jaxpriv.leakage.rule_sets import ENTROPIC, Boundary, Role
 from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.solvers._base import AbstractSolver, Measures
@@ -130,6 +131,12 @@ class InteriorPoint(AbstractSolver):
     attempts: int = eqx.field(static=True, default=3)
     takes_start: ClassVar[bool] = True
     measures: ClassVar[Measures] = "convex"
+
+    def __check_init__(self) -> None:
+        check_fields(self, COUNT, "attempts")
+        check_fields(self, COUNT_OR_ZERO, "warm_steps", "correctors")
+        check_fields(self, SHARE, "long_enough", "boundary", "neighbourhood")
+        check_fields(self, POSITIVE, "dual_tolerance", "score_change")
 
     def uncompiled(self, program: Program) -> bool:
         del program
