@@ -259,10 +259,15 @@ def test_zeros_of_the_joint():
 
 
 def test_a_budget_with_slack_has_no_slope():
+    """And no move of the mechanism: many are optimal."""
     joint, tables, _ = ARRAYS["budget"]
-    value, (_, _, slope) = reverse("budget")(joint, tables, np.array([2.0, 2.0]))
+    parts = joint, tables, np.array([2.0, 2.0])
+    value, (_, _, slope) = reverse("budget")(*parts)
     assert_allclose(value, 0.0, atol=1e-9)
     assert_allclose(slope, 0.0, atol=1e-9)
+    moved = moves_of("budget")(parts, list(directions("budget"))[2])[1]
+    assert_allclose(moved["value"], 0.0, atol=1e-9)
+    assert all(np.isnan(moved[name]).all() for name in ("mechanism", "leakage", "distortion"))
     problem = jp.DistortionProblem(joint, tables, budget=[2.0, 2.0])
     found = jp.sensitivity(problem, jp.solve(problem))
     assert_array_equal(found.budget, 0.0)

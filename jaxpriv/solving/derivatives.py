@@ -90,7 +90,7 @@ def optimal_mechanism(problem: DistortionProblem, *, tol: float = 1e-10, max_ste
     held fixed; for a unique, strictly complementary optimum the error is of the order of tol (some 1e-7
     relative at the default on random problems, more where a probability or its price is nearly zero). Below
     about 1e-12 rounding takes over. Where several mechanisms are optimal (a budget with slack; equal
-    symbols) there is no derivative to find, and the result is that of the analytic centre, of no use. In a
+    symbols) the derivative is NaN; a choice of less than 1e-5 of the mass is not seen. In a
     set of joints the same holds for weights of joints that are not determined. Derivatives of derivatives are NaN.
 
     Private symbols without mass stay without in every direction; the row of a useful symbol without
@@ -187,7 +187,7 @@ def _optimum(
         with jax.numpy_rank_promotion("allow"):
             _, optimum, proved = proved_optimum(problem, chosen, goal, step_limit(chosen, max_steps), whole)
             certain = jnp.where(proved, 1.0, jnp.nan)
-            return jnp.asarray(optimum.value * certain), jnp.asarray(optimum.mechanism * certain)
+            return jnp.asarray(optimum.value * certain), jnp.asarray(optimum.released * certain)
     solution = solve(problem, solver, tol=tol, max_steps=max_steps)
     if solution.code != Status.OPTIMAL:
         raise NotCertifiedError(f"the certified gap is {float(solution.gap):.3g}, above tol = {tol:g}")

@@ -66,6 +66,7 @@ class TracedResult(NamedTuple):
     bound: ScalarLike
     violation: ScalarLike
     steps: ScalarLike
+    released: Arr  # the mechanism; its derivative is NaN where other mechanisms are optimal too
 
 
 class Optimum(NamedTuple):
@@ -115,7 +116,9 @@ def best_of(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Sca
     mechanism, k, eta, price = reduced.expanded(best)
     mechanism = least_mixture(program, mechanism, partial(violation_of, program))
     proof = certify_program(program, mechanism, k, eta, price)
-    return TracedResult(mechanism, k, eta, price, proof.value, proof.lower_bound, proof.violation, steps), point
+    return TracedResult(
+        mechanism, k, eta, price, proof.value, proof.lower_bound, proof.violation, steps, mechanism
+    ), point
 
 
 def least_mixture(program: Program, mechanism: Arr, violation: Callable[[Arr], Arr]) -> Arr:
@@ -151,7 +154,7 @@ def optimum(
 
 
 def moves(program_of: Callable[[PyTree], Program], parts: PyTree, change: PyTree, point: Point) -> tuple[Arr, ...]:
-    """The moves of (mechanism, k, eta, price) of `program_of(parts)` as the parts move by `change`.
+    """The moves of (mechanism, k, eta, price) and of `released` of `program_of(parts)` as the parts move by `change`.
 
     `point`: where the interior-point method ended on the reduced program. The feasible point does not move the
     optimum, and private symbols without mass stay without.
@@ -170,9 +173,10 @@ def moves(program_of: Callable[[PyTree], Program], parts: PyTree, change: PyTree
         return small(parts).expanded(Candidate(x.T, nothing, k, eta, price, nothing))
 
     moved = jax.jvp(arrays, (parts,), (change,))[1]
-    along = path_tangent(small(parts).program, moved, point)
+    along, shift = path_tangent(small(parts).program, moved, point)
     at = point.x, point.k, point.eta, point.price
-    return jax.jvp(read, (parts, *at), (change, along.x, along.k, along.eta, along.price))[1]
+    moved = jax.jvp(read, (parts, *at), (change, along.x, along.k, along.eta, along.price))[1]
+    return *moved, moved[0] * jnp.where(shift <= _DETERMINED, 1.0, jnp.nan)
 
 
 def _mass_kept(program: Program) -> Program:
@@ -187,7 +191,7 @@ def _mass_kept(program: Program) -> Program:
 
 @jax.jit
 def moved_mechanism(program: Program, feasible_point: Arr, point: PyTree, change: Program) -> tuple[Arr, ...]:
-    """How (mechanism, k, eta, price) move as the arrays of real numbers of the program do; from `Optimum`."""
+    """How (mechanism, k, eta, price, released) move as the arrays of real numbers of the program do; from `Optimum`."""
     program = dataclasses.replace(program, feasible_point=feasible_point, start=None)
     arrays, still = eqx.partition(program, eqx.is_inexact_array)
     change = dataclasses.replace(change, feasible_point=jnp.zeros_like(feasible_point), start=None)
@@ -232,7 +236,7 @@ class LeastWorst:
             program = least_worst_program(self.reassembled(at)[0], True)
             return dataclasses.replace(program, feasible_point=feasible_point)
 
-        return jax.jit(lambda parts, change: moves(program_of, parts, change, point)[0])(parts, change)
+        return jax.jit(lambda parts, change: moves(program_of, parts, change, point)[-1])(parts, change)
 
     def slope(self, parts: PyTree, change: PyTree, at: TracedResult) -> Arr:
         """How the least limit e moves: it is the root of the distance to the budgets, whose Lagrangian is known."""
@@ -276,7 +280,9 @@ def _from_one_program(solver: AbstractSolver, problem: DistortionProblem, goal: 
     tried = claimed * (1.0 - jnp.asarray(_LOWERED))
     proofs = jax.vmap(proved)(tried)
     low = jnp.where(proofs.any(), tried[jnp.argmax(proofs)], 0.0)
-    return Optimum(TracedResult(mechanism, k, eta, price, high, low, violation(mechanism), steps), start, point)
+    return Optimum(
+        TracedResult(mechanism, k, eta, price, high, low, violation(mechanism), steps, mechanism), start, point
+    )
 
 
 def _leak(problem: DistortionProblem, mechanism: Arr) -> Arr:
@@ -307,6 +313,9 @@ def _idle(mass: Arr) -> Term:
 # The share of the tolerance to which the central path is followed near the mechanism of another method: how a mechanism
 # moves is known to the order of the gap, in units of the curvature, so to fewer digits than its value. A choice.
 _CLOSER = 1e-3
+# Where one mechanism is optimal no larger share of the mass moves with costs of the size of the products
+# (`path_tangent`): at a tolerance of 1e-10 at most 3e-10 did, of two or more optimal ones at least 2e-5. A choice.
+_DETERMINED = 1e-5
 
 
 def solve_traced(
@@ -317,9 +326,9 @@ def solve_traced(
     solution = Solution(
         value=result.value,
         lower_bound=result.bound,
-        mechanism=result.mechanism,
-        leakage=_leak(problem, result.mechanism),
-        distortion=distortion_of(problem, result.mechanism),
+        mechanism=result.released,
+        leakage=_leak(problem, result.released),
+        distortion=distortion_of(problem, result.released),
         scores=result.k[None],
         weights=result.eta,
         multipliers=result.price,
@@ -405,7 +414,7 @@ def _optimum_jvp(solver: AbstractSolver, whole: bool, primals: PyTree, tangents:
                 raise InputError("unrolled: for one joint and limits on the distortion alone; 0 is for every problem")
             fixed = jax.lax.stop_gradient((result.mechanism, result.price))
             _, mechanism = jax.jvp(lambda program: solver.after(program, *fixed), (program,), tangents[:1])
-            moved = (mechanism, *_unknown_tangents(ended.result, slope)[1:])
+            moved = (mechanism, *_unknown_tangents(ended.result, slope)[1:-1], mechanism)
         elif whole:
             change = eqx.filter(tangents[0], jax.tree.map(eqx.is_inexact_array, program))
             near = ended
@@ -444,6 +453,7 @@ def differentiable_least_worst(asked: LeastWorst, whole: bool) -> TracedResult:
             if whole and isinstance(asked.solver, InteriorPoint):
                 fixed = jax.lax.stop_gradient((parts, best.feasible_point, best.point))
                 mechanism = asked.moved_mechanism(*fixed, change)
+            rest[-1] = mechanism
             return best, _moving(best, slope, mechanism, *rest)
 
     return ended(asked.parts).result
@@ -483,17 +493,19 @@ def _check_double(*arrays: Arr) -> None:
         )
 
 
-def _moving(ended: Optimum, slope: Arr, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> Optimum:
+# What of a `TracedResult` moves beside value and bound.
+_MOVING = ("mechanism", "k", "eta", "price", "released")
+
+
+def _moving(ended: Optimum, slope: Arr, *moved: Arr) -> Optimum:
     still = jax.tree.map(no_tangent, ended)
-    moved = still.result._replace(value=slope, bound=slope, mechanism=mechanism, k=k, eta=eta, price=price)
-    return still._replace(result=moved)
+    result = still.result._replace(value=slope, bound=slope, **dict(zip(_MOVING, moved, strict=True)))
+    return still._replace(result=result)
 
 
 def _unknown_tangents(result: TracedResult, slope: Arr) -> tuple[Arr, ...]:
-    """Tangents of (mechanism, k, eta, price) that are not known: NaN in every direction, as a linear map of `slope`."""
-    return tuple(
-        jnp.nan * slope * jnp.ones_like(part) for part in (result.mechanism, result.k, result.eta, result.price)
-    )
+    """Tangents of what moves that are not known: NaN in every direction, as a linear map of `slope`."""
+    return tuple(jnp.nan * slope * jnp.ones_like(getattr(result, name)) for name in _MOVING)
 
 
 def no_tangent(primal: Arr) -> np.ndarray:

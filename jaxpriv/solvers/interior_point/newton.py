@@ -414,8 +414,9 @@ def centring(data: Data, point: Point, r: Residual) -> Sides:
 _SOLVES = 4
 
 
-def path_tangent(program: Program, change: Program, point: Point) -> Point:
-    """The move of `point`, on the central path of `program`, when the program moves by `change`.
+def path_tangent(program: Program, change: Program, point: Point) -> tuple[Point, Arr]:
+    """(the move of `point`, on the central path of `program`, when the program moves by `change`; the share of the mass
+    that moves when costs change by what is left of the products, which vanishes where one mechanism is optimal).
 
     The support, the feasible point and which limits are equations do not move.
     """
@@ -435,7 +436,12 @@ def path_tangent(program: Program, change: Program, point: Point) -> Point:
     r = residuals(data, point)
     f = factorise(data, point, r, transposable=True)
     stacked = lambda sides: type(sides)(*(leaf[None] for leaf in sides))  # noqa: E731
-    response, _ = with_responses(data, point, r, f, stacked(no_sides(point, r)))
+    # Costs that differ from pair to pair.
+    mass = data.program.mass / data.program.mass.sum()
+    costs = (point.x * point.z).sum() * mass * jnp.cos(jnp.arange(point.x.size)).reshape(point.x.shape)
+    told_apart = stacked(no_sides(point, r)._replace(xz=data.on_support(-point.x * costs, 0.0)))
+    response, moved_apart = with_responses(data, point, r, f, told_apart)
+    shift = abs(mass * with_prices(data, point, r, moved_apart, response, told_apart).x).sum()
 
     def refine(move: Point, _: None) -> tuple[Point, None]:
         """Add the move that the equations still ask for."""
@@ -446,4 +452,4 @@ def path_tangent(program: Program, change: Program, point: Point) -> Point:
 
     tangent = lax.scan(refine, jax.tree.map(jnp.zeros_like, point), None, length=_SOLVES)[0]
     # Rows of a mechanism sum to one however it moves: what the solves leave of that goes where the mass is.
-    return tangent._replace(x=tangent.x - point.x * tangent.x.sum(axis=0))
+    return tangent._replace(x=tangent.x - point.x * tangent.x.sum(axis=0)), shift
