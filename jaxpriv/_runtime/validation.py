@@ -355,7 +355,6 @@ def check_fields(settings: object, check: Callable[[object, str], object], *name
         check(value, field)
 
 
-# Ranges of settings.
-COUNT, COUNT_OR_ZERO = partial(index, low=1), partial(index, low=0)
-POSITIVE = partial(scalar, low=0.0, open_low=True)
-SHARE = partial(POSITIVE, high=1.0)
+COUNT, COUNT_OR_ZERO = partial(index, low=1), partial(index, low=0)  # of steps, cells, starts
+POSITIVE = partial(scalar, low=0.0, open_low=True)  # sizes
+SHARE = partial(POSITIVE, high=1.0)  # a share of nothing is no setting
