@@ -133,6 +133,9 @@ def test_a_schedule_is_asked_for_the_length_of_each_step(iterates):
     assert state.total_length == pytest.approx(1 + 1 / 2 + 1 / 3)
     first, _, _ = iterates(MirrorDescent(1.0), problem, 1)
     assert_allclose(scheduled[1], first[1], rtol=1e-14)
+    for nothing in (None, "a", np.nan, -1.0, np.ones(2)):
+        with refused(r"^MirrorDescent: step\(n\)"):
+            iterates(MirrorDescent(lambda _, length=nothing: length), problem, 1)
 
 
 @pytest.mark.parametrize("step", [0.0, -1.0, np.inf, np.nan, True, "fast", None], ids=str)
