@@ -1,8 +1,8 @@
 """Column generation: solve the program over the present atoms, price new ones at its duals, repeat.
 
 For ANY prices and any lambda the blocks' minima bound the optimum, so every round gives a bound; the best one is
-kept. Prices jump from round to round: besides the current ones, those between all atoms (`central_prices`) are
-priced, and the atoms that violate either are added.
+kept. Prices jump from round to round: besides the current ones, their mean with the best ones so far is priced, and the
+atoms that violate either are added.
 """
 
 import enum
@@ -14,7 +14,6 @@ import numpy as np
 
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.column_generation import MasterSolution, Objective, Pool, best_plan
-from jaxpriv.column_generation.prices import central_prices
 from jaxpriv.funnels.atoms.bottleneck_prices import bottleneck_prices, convex
 from jaxpriv.funnels.atoms.parts import Part, first_atoms, pool_of
 from jaxpriv.funnels.atoms.stationary import moved, widened
@@ -218,7 +217,7 @@ class _Rounds:
 
     def begun(self, plan: MasterSolution) -> _Round:
         """A round, with its offers of prices."""
-        objective, gap, funnel = self.objective, self.gap, self.objective.funnel
+        gap, funnel = self.gap, self.objective.funnel
         if funnel:
             for part, pool, weights in zip(self.parts, self.pools, plan.weights, strict=True):
                 if part.quick is not None:  # later searches begin near the atoms of the plan, too
@@ -234,7 +233,9 @@ class _Rounds:
             # The prices for which local searches find least are those to be proved.
             settled, offers, aims = True, [self.centre], np.minimum(0.0, self.lowest)
         elif self.centre is not None and not (proving or self.unaided):
-            offers.append(central_prices(self.pools, objective, *self.centre, max(plan.value - self.presumed, gap)))
+            best, lam = self.centre
+            mean = tuple(0.5 * (nu + best_nu) for nu, best_nu in zip(plan.prices, best, strict=True))
+            offers.append((mean, 0.5 * (plan.lam + lam)))
         return _Round(plan, self.bound, proving, settled, expected, self._allowed(), aims, offers)
 
     def searched(self, now: _Round) -> list[list[np.ndarray]]:
