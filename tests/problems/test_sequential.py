@@ -1,5 +1,6 @@
 """A second release of the same records: brute force, closed forms, and what fewer receivers have."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -99,3 +100,5 @@ def test_fewer_receivers_learn_less():
 def test_bad_input():
     assert_refused("earlier has 3 rows", jp.sequential_release, BIT, np.eye(3), 1 - np.eye(2), budget=0.1)
     assert_refused("earlier: row 0 sums to", jp.sequential_release, BIT, 0.4 * np.eye(2), 1 - np.eye(2), budget=0.1)
+    traced = jax.jit(lambda joint: jp.sequential_release(joint, FLIP, 1 - np.eye(2), budget=0.1).joints)
+    assert_refused("outside of jit and vmap", traced, BIT)
