@@ -314,6 +314,10 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "order": ("A", "Order of {order}, 0 < A <= inf."),
         "audit:order": _FURTHER_ORDERS,
         "leakage:order": _FURTHER_ORDERS,
+        "envelope": (
+            "DELTA ...",
+            "Leakage envelopes: the largest ln P(E|s)/P(E) of events E with at least this probability.",
+        ),
         "divergence": ("NAME", "Divergence of f-information: {divergences}."),
         "gamma": ("G", "Parameter of divergence e-gamma, G >= 1."),
         "form": ("", "Average or worst outcome.", "the measure's own"),

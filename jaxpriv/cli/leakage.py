@@ -24,6 +24,7 @@ def leakage(
     joint: Path,
     columns: ColumnOptions,
     order: list[float] | None = None,
+    envelope: list[float] | None = None,
     units: Units = Units.nats,
     json: Path | None = None,
 ) -> None:
@@ -33,10 +34,11 @@ def leakage(
     is attained. The cap in the last line needs no joint: it holds for every population.
     """
     from jaxpriv._runtime.files import load_npz_safely
-    from jaxpriv._runtime.validation import joint_array, mechanism_array, real_array
-    from jaxpriv.leakage import report
+    from jaxpriv._runtime.validation import joint_array, mechanism_array, real_array, scalar
+    from jaxpriv.leakage import LeakageEnvelope, evaluate_all, report
     from jaxpriv.release.matching import counts_by_symbols
 
+    curve = [LeakageEnvelope(scalar(delta, "--envelope", low=0.0, high=1.0)) for delta in envelope or ()]
     stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if is_table(joint) else ())])
     channel = stored["mechanism"]
     if is_table(joint):
@@ -48,14 +50,24 @@ def leakage(
     single = real_array(table, "joint", ndim=(1, 2, 3)).ndim < 3
     joints = [joint_array(table)] if single else [joint_array(entry, f"joint[{k}]") for k, entry in enumerate(table)]
     mechanism_array(channel, inputs=table.shape[-1])
-    reports = working("Measuring", lambda _: [report(joint, channel, orders=order or ()) for joint in joints])
+    reports, envelopes = working(
+        "Measuring",
+        lambda _: (
+            [report(joint, channel, orders=order or ()) for joint in joints],
+            [evaluate_all(curve, joint, channel) for joint in joints],
+        ),
+    )
     parts: list[object] = []
     for k, of_joint in enumerate(reports):
-        cells = (
+        cells = [
             (_output.measure_label(row), _output.upper(row.value * scale), unit, _place(row.witness))
             for row in of_joint.rows
             for scale, unit in [units.of(row.units)]
-        )
+        ]
+        cells += [
+            (measure.label, _output.upper(point.value * units.per_nat), units.value, "")
+            for measure, point in zip(curve, envelopes[k], strict=True)
+        ]
         title = None if single else f"joint {k}"
         parts.append(
             _output.table_of(cells, ["value"], before=["measure"], after=["units", "attained at"], title=title)
@@ -75,6 +87,11 @@ def leakage(
         "prior_free_cap": cap,
         "measures": [
             {"joint": k, **_output.record_of(row)} for k, of_joint in enumerate(reports) for row in of_joint.rows
+        ],
+        "envelopes": [
+            {"joint": k, "delta": measure.delta, "value": point.value}
+            for k, points in enumerate(envelopes)
+            for measure, point in zip(curve, points, strict=True)
         ],
         "absent_private": [of_joint.absent_private for of_joint in reports],
         "unused_outputs": [of_joint.unused_outputs for of_joint in reports],

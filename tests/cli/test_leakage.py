@@ -56,13 +56,27 @@ def test_text_in_bits_and_the_cap_apart(save, problem):
 def test_orders_and_several_joints(save):
     save("mechanism.npz", mechanism=MECHANISM)
     save("joints.npz", joint=np.stack([JOINT, SHARP_JOINT]))
-    record = answered("leakage mechanism.npz --joint joints.npz --order 3 4")
+    record = answered("leakage mechanism.npz --joint joints.npz --order 3 4 --envelope 0.1 1")
     for name in ("sibson", "arimoto"):
         assert [(row["joint"], row["order"]) for row in rows(record, name)] == [
             (joint, order) for joint in (0, 1) for order in (0.5, 2.0, 10.0, 3.0, 4.0)
         ]
+    largest = [
+        max(
+            np.log(outputs / outputs.sum(axis=0) / joint.sum(axis=1, keepdims=True)).max()
+            for outputs in [joint @ MECHANISM]
+        )
+        for joint in (JOINT, SHARP_JOINT)
+    ]  # of outputs that all have more than the mass .1
+    assert [(point["joint"], point["delta"], point["value"]) for point in record["envelopes"]] == [
+        (joint, delta, pytest.approx(value, abs=1e-12))
+        for joint, most in enumerate(largest)
+        for delta, value in ((0.1, most), (1.0, 0.0))
+    ]
     assert len(record["absent_private"]) == len(record["unused_outputs"]) == 2
-    text = printed("leakage mechanism.npz --joint joints.npz")
+    refused(run("leakage mechanism.npz --joint joints.npz --envelope 1.5"), 2, "--envelope")
+    text = printed("leakage mechanism.npz --joint joints.npz --envelope 0.1 --units bits")
+    assert "leakage envelope at mass 0.1" in text
     assert "joint 0" in text
     assert "joint 1" in text
 
