@@ -38,7 +38,7 @@ def leakage(
     from jaxpriv.leakage import LeakageEnvelope, evaluate_all, report
     from jaxpriv.release.matching import counts_by_symbols
 
-    curve = [LeakageEnvelope(scalar(delta, "--envelope", low=0.0, high=1.0)) for delta in envelope or ()]
+    curve = tuple(LeakageEnvelope(scalar(delta, "--envelope", low=0.0, high=1.0)) for delta in envelope or ())
     stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if is_table(joint) else ())])
     channel = stored["mechanism"]
     if is_table(joint):
