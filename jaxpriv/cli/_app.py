@@ -205,10 +205,20 @@ def _exit_code(command: Callable[[], object], *, debug: bool) -> int:
 
 def _explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, _UsageError):
-        return error.exit_code, _in_short(error.format_message())
+        return error.exit_code, _in_short(error.format_message()) + _elsewhere(error)
     if "RESOURCE_EXHAUSTED" in str(error) and not isinstance(error, JaxprivError):
         return 6, "the device ran out of memory; use a smaller problem or --solver mirror-descent"
     return explain(error)
+
+
+def _elsewhere(error: _UsageError) -> str:
+    """Which other commands have the option that is unknown."""
+    option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if option is None or context is None or context.parent is None:
+        return ""
+    commands = context.parent.command.commands
+    having = [f"jaxpriv {name}" for name, command in commands.items() if any(option in p.opts for p in command.params)]
+    return f"; it is an option of {', '.join(having)}" if having else ""
 
 
 def _in_short(message: str) -> str:

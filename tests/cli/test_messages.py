@@ -42,6 +42,7 @@ def test_arguments_become_options(message, shown):
         ("--budget half", "error: --budget"),
         ("--budget 0.2 --max-steps 1.5", "error: --max-steps"),
         ("--budget 0.2 --units bit", "'nats', 'bits'"),
+        ("--budget 0.2 --survey-weight w", "it is an option of jaxpriv joint\n"),
         ("--budget 0.2 --multiplier 1", "(--budget and --multiplier given)"),
     ],
 )
