@@ -18,6 +18,7 @@ from jax import lax
 from jax.nn import logsumexp
 from numpy.typing import ArrayLike
 
+from jaxpriv._runtime.arrays import of
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv.leakage import AbstractAverageLeakage
 
@@ -52,8 +53,9 @@ class Balance(eqx.Module):
 
 def channel(joint: ArrayLike) -> Channel:
     """The marginals of a joint (S, X); a useful symbol without mass gets the least normal number in place of 0."""
-    joint = jnp.asarray(joint)
-    return Channel(joint, joint.sum(axis=1), jnp.maximum(joint.sum(axis=0), jnp.finfo(joint.dtype).tiny))
+    xp = of(joint)
+    joint = xp.asarray(joint)
+    return Channel(joint, joint.sum(axis=1), xp.maximum(joint.sum(axis=0), xp.finfo(joint.dtype).tiny))
 
 
 def log_rows(logits: Arr) -> Arr:

@@ -71,8 +71,9 @@ class ReleasePool:
     def add(self, landing: Landing, sign: float) -> None:
         """The finite results of a batch; the cost is `sign` times the leakage."""
         points = np.asarray(landing.disclosure), sign * np.asarray(landing.leak)
+        logs = np.asarray(landing.log_mechanism)
         for i in np.flatnonzero(np.isfinite(points).all(axis=0)):
-            self.append(points[0][i], points[1][i], np.exp(np.asarray(landing.log_mechanism[i])))
+            self.append(points[0][i], points[1][i], np.exp(logs[i]))
 
     def append(self, disclosure: float, cost: float, mechanism: np.ndarray) -> None:
         """One release."""

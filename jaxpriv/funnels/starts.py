@@ -3,6 +3,7 @@
 A multiplicative step never leaves a face of the simplex, so every start has all entries positive.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,6 +21,7 @@ _SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _BLEND = 1e-3
 
 
+@partial(jax.jit, static_argnames=("count", "symbols", "outputs", "dtype"))
 def random_starts(key: Array, count: int, symbols: int, outputs: int, dtype: Any = "float64") -> Array:  # noqa: ANN401 (what JAX takes as a dtype)
     """Logarithms of `count` random mechanisms, shape (count, symbols, outputs)."""
     noise = jax.random.gumbel(key, (count, symbols, outputs), dtype=dtype)

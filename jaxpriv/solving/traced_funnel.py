@@ -141,7 +141,7 @@ def _best(
     limit: ScalarLike,
 ) -> tuple[Arr, Arr, Arr]:
     """(mechanism (X, Y), residual of the first-order conditions, steps)."""
-    given, price, descent = channel(problem.joint), problem.multiplier, method.steps(problem)
+    given, price, descent = channel(jnp.asarray(problem.joint)), problem.multiplier, method.steps(problem)
     sign, tol = 1.0 if problem.minimises_leakage else -1.0, jnp.asarray(tol, price.dtype)
     symbols = len(given.source)
     outputs = method.outputs or symbols + 1
