@@ -112,8 +112,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
-# A process may map only so much compiled code (65530 pieces on Linux), less than the whole suite makes.
-_MAPS, _MOST_MAPS = Path("/proc/self/maps"), 30_000
+# A process may map only so much compiled code (65530 pieces on Linux), less than the whole suite makes. Compiling makes
+# some 230 of them in a second of processor time, so that no module adds as many as are left; forgetting takes seconds.
+_MAPS, _MOST_MAPS = Path("/proc/self/maps"), 45_000
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -211,17 +211,17 @@ def test_slopes_that_are_infinite_at_zero_and_a_start_with_zeros(costs):
 
 def test_a_tree_of_vectors_of_several_lengths():
     tree = {"p": jnp.full(3, 1 / 3), "w": [jnp.full((2, 1, 4), 0.25), jnp.ones((2, 1))]}
-    target = jax.tree.map(lambda leaf: jnp.asarray(RNG.normal(size=leaf.shape)), tree)
-    costs = jax.tree.map(lambda leaf: jnp.asarray(RNG.uniform(size=(1, *leaf.shape))), tree)
+    target = jax.tree.map(lambda leaf: RNG.normal(size=leaf.shape), tree)
+    costs = jax.tree.map(lambda leaf: RNG.uniform(size=(1, *leaf.shape)), tree)
 
     def loss(x):
         return sum(jax.tree.leaves(jax.tree.map(squares, x, target)))
 
     def used(x):
-        return float(sum(jax.tree.leaves(jax.tree.map(lambda a, x: (a[0] * x).sum(), costs, x))))
+        return float(sum(jax.tree.leaves(jax.tree.map(lambda a, x: (a[0] * np.asarray(x)).sum(), costs, x))))
 
     free = minimise(loss, tree, constraints=(costs, [100.0]), tol=1e-9)
-    nearest = jax.tree.map(lambda v: np.apply_along_axis(project, -1, np.asarray(v)), target)
+    nearest = jax.tree.map(lambda v: np.apply_along_axis(project, -1, v), target)
     assert_optimal(free, float(loss(nearest)))
     assert jax.tree.structure(free.x) == jax.tree.structure(tree)
     jax.tree.map(lambda x, v: assert_allclose(x, v, atol=1e-3), free.x, nearest)
