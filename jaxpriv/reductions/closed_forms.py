@@ -121,7 +121,8 @@ def above_floors(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def largest_slack(c: np.ndarray, budgets: np.ndarray, support: Arr) -> tuple[np.ndarray, np.ndarray]:
     """max r s.t. <c_k, W> + r <= budgets_k: the multipliers (summing to one) and W on the support, by HiGHS."""
-    solved = widest_slack(c, budgets, np.asarray(support), np.zeros(len(budgets), dtype=bool), spread=False)
+    every = np.ones(len(budgets), dtype=bool)
+    solved = widest_slack(c, budgets, np.asarray(support), every, ~every, spread=False)
     if solved is None:  # bounded and feasible by construction, so this is a failure of the backend
         raise ArithmeticError("the feasibility LP failed: HiGHS found no optimum")
     _, mechanism, weights = solved
@@ -160,10 +161,10 @@ def independent(program: Program) -> Arr | None:
 
 
 def widest_slack(
-    c: np.ndarray, slack: np.ndarray, support: np.ndarray, held: np.ndarray, spread: bool = True
+    c: np.ndarray, slack: np.ndarray, support: np.ndarray, free: np.ndarray, equal: np.ndarray, spread: bool = True
 ) -> tuple[float, np.ndarray, np.ndarray] | None:
-    """max r s.t. <c, W> + r <= slack, <c, W> = slack where held, W >= r on the support if `spread`: (r, W, weights of
-    c), by HiGHS.
+    """max r s.t. <c, W> + r <= slack where free, <c, W> = slack where equal, and if `spread` every entry of the support
+    is at least r times what the rows c >= 0 allow it one by one: (r, W, weights of c), by HiGHS.
 
     None where the backend has no answer: budgets that no mechanism meets but for rounding, which the certificate of the
     result judges.
@@ -173,17 +174,18 @@ def widest_slack(
 
     inputs, outputs = support.shape
     at = np.flatnonzero(support.ravel())
+    # What the rows allow an entry.
+    most = 1.0 / np.maximum(c[slack >= 1.0].max(axis=0, initial=0.0), 1.0).ravel()[at]
     ones = lambda count: coo_array(np.ones((count, 1)))  # noqa: E731
-    flat = c.reshape(len(c), -1)[:, at]
-    free = ~held
+    flat = c.reshape(len(c), -1)[:, at] * most
     upper = [hstack([-eye_array(len(at)), ones(len(at))])] if spread else []
     above = len(at) if spread else 0
     if free.any():
         upper.append(hstack([coo_array(flat[free]), ones(int(free.sum()))]))
-    sums = csr_array(kron(eye_array(inputs), np.ones((1, outputs))))[:, at]
-    equal = [hstack([sums, coo_array((inputs, 1))])]
-    if held.any():
-        equal.append(hstack([coo_array(flat[held]), coo_array((int(held.sum()), 1))]))
+    sums = csr_array(csr_array(kron(eye_array(inputs), np.ones((1, outputs))))[:, at] * most)
+    equations = [hstack([sums, coo_array((inputs, 1))])]
+    if equal.any():
+        equations.append(hstack([coo_array(flat[equal]), coo_array((int(equal.sum()), 1))]))
     objective = np.zeros(len(at) + 1)
     objective[-1] = -1.0
     options = {"primal_feasibility_tolerance": LINEAR, "dual_feasibility_tolerance": LINEAR}
@@ -191,8 +193,8 @@ def widest_slack(
         objective,
         vstack(upper),
         np.concatenate([np.zeros(above), slack[free]]),
-        vstack(equal),
-        np.concatenate([np.ones(inputs), slack[held]]),
+        vstack(equations),
+        np.concatenate([np.ones(inputs), slack[equal]]),
         [(0, None)] * len(at) + [(None, None)],
         method="highs",
         options=options,
@@ -200,11 +202,11 @@ def widest_slack(
     if result.status != 0:
         return None
     inside = np.zeros(support.size)
-    inside[at] = np.maximum(result.x[:-1], 0.0)
+    inside[at] = np.maximum(result.x[:-1], 0.0) * most
     inside = inside.reshape(support.shape)
     weights = np.zeros(len(c))
     weights[free] = np.maximum(-result.ineqlin.marginals[above:], 0.0)
-    weights[held] = -result.eqlin.marginals[inputs:]
+    weights[equal] = -result.eqlin.marginals[inputs:]
     return float(-result.fun), inside / inside.sum(axis=1, keepdims=True), weights
 
 

@@ -30,7 +30,15 @@ from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.convex import Program
 from jaxpriv.program.finite_leakage import infinite, useless
-from jaxpriv.reductions.closed_forms import LINEAR, above_floors, check, prior_rules, widest_slack, without_rare
+from jaxpriv.reductions.closed_forms import (
+    BOUNDARY,
+    LINEAR,
+    above_floors,
+    check,
+    prior_rules,
+    widest_slack,
+    without_rare,
+)
 
 # Costs of a row that differ by no more than this share of the spread of their parts are a tie: some thousand units of
 # rounding. Which entries tie changes the program that is solved; the certificate is that of the whole one.
@@ -145,13 +153,20 @@ def face_of(program: Program, weights: np.ndarray) -> Face:
     escape = np.where(constant, 0.0, np.asarray(weights, dtype=np.float64) * scale)
     escape = escape / escape.sum() if escape.any() else constant / constant.sum()
     tie = _TIE if len(budgets) == 1 else _LINEAR_TIE
-    escape = np.where(escape > _NOTHING, escape, 0.0)
+    # In units of what they allow above the cheapest outputs: a limit of 1e-11 on P(y) is no limit of 0.
+    unit = np.where(slack > BOUNDARY, slack, 1.0)
+    escape = np.where(escape > _NOTHING, escape, 0.0) * unit
+    above, slack, scale = above / unit[:, None, None], slack / unit, scale * unit
     allowed = np.asarray(program.support)
     support = _tied(escape, above, allowed, tie)
     held = constant | (escape > 0)
-    while not held.all() or _independent(above[held], support).any():
-        # Ends: every round takes an entry or a budget away.
-        widest = widest_slack(above, slack, support, held)
+    # A budget of 0 is missed by the rounding of what the others leave.
+    errors = np.maximum(abs(budgets) / scale, np.finfo(float).eps)
+    while True:  # ends: every round takes an entry or a budget away
+        equal = np.zeros(len(budgets), bool)
+        equal[np.flatnonzero(held)] = _independent(above[held], support, errors[held])
+        # Without either, whatever keeps to the support meets every budget.
+        widest = widest_slack(above, slack, support, ~held, equal) if equal.any() or not held.all() else None
         if widest is None:
             inside = support / support.sum(axis=1, keepdims=True)
             break
@@ -165,10 +180,6 @@ def face_of(program: Program, weights: np.ndarray) -> Face:
             break
         escape = _combined(escape, more, above, support, allowed & ~support)
         support, held = narrower, joined
-    else:  # whatever keeps to the support meets every budget
-        inside = support / support.sum(axis=1, keepdims=True)
-    equal = np.zeros(len(budgets), bool)
-    equal[np.flatnonzero(held)] = _independent(above[held], support)
     escape = escape / scale
     if equal.any():  # the linear program met its equations to its tolerance only
         met = np.asarray(onto_equations(dataclasses.replace(program, equal=equal), inside))
@@ -214,14 +225,18 @@ def _tied(weights: np.ndarray, above: np.ndarray, support: np.ndarray, tie: floa
     return support & (_above_least(combined, support) <= near[:, None])
 
 
-def _independent(rows: np.ndarray, support: np.ndarray) -> np.ndarray:
-    """(H,) bool: constraints that are neither constant on the support nor combinations of others."""
+def _independent(rows: np.ndarray, support: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """(H,) bool: constraints that are neither constant on the support nor combinations of others.
+
+    Of those that depend on each other the one is left out that may be missed by the largest of the `errors`: what all
+    others are missed by adds up in it.
+    """
     means = np.where(support, rows, 0.0).sum(axis=2, keepdims=True) / support.sum(axis=1)[:, None]
     left = np.where(support, rows - means, 0.0).reshape(len(rows), -1)
     chosen = np.zeros(len(rows), bool)
     for _ in range(len(rows)):
         sizes = np.where(chosen, 0.0, abs(left).max(axis=1, initial=0.0))
-        best = int(sizes.argmax())
+        best = int(np.where(sizes > _DEPENDENT, sizes / errors, 0.0).argmax())
         if not sizes[best] > _DEPENDENT:
             break
         chosen[best] = True

@@ -150,6 +150,17 @@ def test_a_released_symbol_of_next_to_no_mass_is_within_a_divergence_of_its_own(
     proved(jp.with_marginal(joint, HAMMING, joint.sum(axis=0), **form))
 
 
+@pytest.mark.parametrize(("rare", "share", "cost"), [(1e-10, 1.0, None), (1e-7, 1.0, HAMMING), (0.1, 1e-10, LINE)])
+def test_a_marginal_of_next_to_no_mass_is_met(rare, share, cost):
+    """Also one of the useful symbols, of which the last has a `share`; up to rounding relative to every mass."""
+    joint = JOINT * [1, 1, 1, share] / (JOINT * [1, 1, 1, share]).sum()
+    target = np.array([0.4, 0.3, 0.3 - rare, rare])
+    problem = jp.with_marginal(joint, HAMMING, target, budget=0.7, within=0.01 * (cost is not None), cost=cost)
+    solution = proved(problem)
+    for limit, row in zip(problem.budget, problem.tables(), strict=True):
+        assert (joint.sum(axis=0)[:, None] * row * solution.mechanism).sum() <= limit * (1 + 2e-12)
+
+
 def test_weights_of_a_linear_program_are_exact_to_its_tolerance_only():
     """The budgets of all outputs together are constant: none may be ruled out because its weight is off by rounding."""
     joint = drawn_joint(12, 4, 12)
