@@ -149,7 +149,7 @@ def test_a_method_without_a_start_is_named(solver):
 
 def test_problems_without_a_start_are_named():
     for asked, solver, text in [
-        (problem({"budget": 0.4, "leakage": lk.MaxLift()}), "auto", "interior-point has none for the least"),
+        (problem({"budget": 0.4, "leakage": lk.MaxLift()}), "auto", "interior-point has none for .*; leave it out"),
         (problem({"leakage_budget": 0.4, "leakage": lk.MaximalLeakage()}), "linear-program", "linear-program"),
         (jp.FunnelProblem(JOINT, disclosure=0.8), "greedy", "greedy has none"),
         (jp.NoiseProblem(JOINT, 1.0 - np.eye(6)[0], budget=0.4), "auto", "additive noise has none"),

@@ -134,24 +134,27 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
     if (taken := getattr(chosen, "measures", "information")) == "linear":
         if not problem.linear:
             raise InputError(
-                f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: use "
-                "'interior-point' or 'hybrid-gradient'"
+                f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: "
+                f"{_instead(problem)}"
             )
     elif taken == "information" and not problem.of_information:
         raise InputError(
-            f"solver {name!r} takes mutual information without further limits only; this problem needs one of: "
-            "auto, interior-point, linear-program, hybrid-gradient; mirror-descent takes other smooth averages too"
+            f"solver {name!r} takes mutual information without further limits only; {_instead(problem)}; "
+            "mirror-descent takes other smooth averages too"
         )
     elif taken in ("smooth", "average") and (reason := _not_taken(problem, taken == "average")) is not None:
-        raise InputError(f"solver: {name} {reason}; use 'interior-point' or 'hybrid-gradient'")
+        raise InputError(f"solver: {name} {reason}; {_instead(problem)}")
     if isinstance(chosen, (*STREAMING, LinearProgram)) and is_traced(problem):
-        raise InputError(
-            f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' or 'hybrid-gradient' there"
-        )
+        raise InputError(f"solver: {name} runs outside of jit, vmap and grad only; {_instead(problem)} there")
     if isinstance(chosen, BY_PRODUCTS) and (reason := not_by_products(problem)) is not None:
         raise InputError(f"solver: {name} {reason}; use 'interior-point'")
     _check_memory(name, chosen, problem, newton)
     return name, chosen, notes
+
+
+def _instead(problem: DistortionProblem) -> str:
+    """Which solvers take any measure, and this problem."""
+    return "use 'interior-point'" + (" or 'hybrid-gradient'" if not_by_products(problem) is None else "")
 
 
 def _is_quick(problem: DistortionProblem) -> bool:
@@ -200,7 +203,9 @@ def pick_for_start(problem: DistortionProblem, request: Request) -> tuple[str, S
         able = ", ".join(f"'{other}'" for other, its in SOLVERS.items() if getattr(its, "takes_start", False))
         raise InputError(f"start: {name} has none; these have: {able}")
     if problem.form.minimax:
-        raise InputError(f"start: {name} has none for the least leakage in the worst outcome within budgets")
+        raise InputError(
+            f"start: {name} has none for the least leakage in the worst outcome within budgets; leave it out"
+        )
     inputs, outputs = problem.shape
     mechanism = mechanism_array(table_of(request.start), "start", inputs=inputs)
     if mechanism.shape[1] != outputs:

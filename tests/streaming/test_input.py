@@ -110,7 +110,7 @@ def test_forms_that_do_not_stream_are_refused(solver):
         jp.DistortionProblem(JOINT, d, leakage_budget=0.1),
         jp.DistortionProblem(np.stack([JOINT, JOINT[::-1]]), d, budget=0.1),
     ):
-        with refused(f"^solver: {solver} takes one joint with budgets or multipliers"):
+        with refused(f"^solver: {solver} takes one joint with budgets or multipliers; use 'interior-point'$"):
             jp.solve(problem, solver)
 
 
