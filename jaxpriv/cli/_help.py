@@ -38,8 +38,9 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "solve:problem": (
             "PROBLEM.npz|TABLE.csv",
             "`joint` (S,X) or (K,S,X) for a set of priors; `distortion` (X,Y), or (K,X,Y) with one budget each; for "
-            "ldp, optionally, `neighbours` (S,S), 0 or 1: the pairs to which it applies. Or a table of records "
-            "(.csv, .tsv, .parquet) with --private and --useful.",
+            "ldp, optionally, `neighbours` (S,S), 0 or 1: the pairs to which it applies, or `scales` (S,S) of which "
+            "their log-ratios are multiples; for max-lift `scales` (S,) likewise. Or a table of records (.csv, .tsv, "
+            ".parquet) with --private and --useful.",
         ),
         "frontier:problem": (
             "PROBLEM.npz|TABLE.csv",

@@ -59,15 +59,19 @@ class MeasureOption:
             listed = ", ".join(MEASURES)
             raise InputError(f"{self.option}: {name!r} is no measure; known: {listed}{near(name, MEASURES)}")
         if self.stated.fault is not None:
-            self.measure(None)  # the message that names the parameter
+            self.measure({})  # the message that names the parameter
 
-    def measure(self, neighbours: "np.ndarray | None") -> "jp.leakage.AbstractLeakage":
-        """The measure, or an `InputError` that names the option; `neighbours` is for those that take a relation."""
+    def measure(self, arrays: Arrays) -> "jp.leakage.AbstractLeakage":
+        """The measure, with the `neighbours` or `scales` of the file where it takes them; an `InputError` names the
+        option."""
         from jaxpriv.leakage.registry import names_with
 
         name = self.stated.name
+        scaled = {"ldp": jp.leakage.MetricPrivacy, "max-lift": jp.leakage.SymbolMaxLift}
         try:
-            related = neighbours if name in names_with("neighbours") else None
+            if "scales" in arrays and name in scaled:
+                return scaled[name](arrays["scales"])
+            related = arrays.get("neighbours") if name in names_with("neighbours") else None
             return jp.leakage.by_name(**vars(self.stated), neighbours=related)
         except InputError as error:
             message = re.sub(r"(^|\b(?:needs|takes|takes no) )(order|divergence|gamma)\b", r"\1--\2", str(error))
@@ -151,7 +155,7 @@ def known_solver(name: str, funnel: bool = False, kind: str = "solver") -> None:
 
 def measures_of(measure: LeakageOptions, limit: list[str] | None) -> list[MeasureOption]:
     """The measure that is minimised, then those of --limit; refused where there is no such measure."""
-    measure.option.measure(None)
+    measure.option.measure({})
     return [measure.option, *map(parsed_limit, limit or ())]
 
 
@@ -181,7 +185,7 @@ def distortion_problem(
     **targets: Any,  # noqa: ANN401 (numbers, or lists of them)
 ) -> "jp.DistortionProblem":
     """The problem of a joint, a distortion, and measures as `measures_of` gives them."""
-    leakage, *limited = [measure.measure(arrays.get("neighbours")) for measure in measures]
+    leakage, *limited = [measure.measure(arrays) for measure in measures]
     limits = [(measure, given.value) for measure, given in zip(limited, measures[1:], strict=True)]
     return jp.DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **targets)
 

@@ -79,7 +79,7 @@ def frontier(
     if not funnel:
         asked: Any = distortion_problem(arrays, measures, **{name: first})
     elif not bottleneck:
-        of_funnel: Any = measures[0].measure(arrays.get("neighbours"))
+        of_funnel: Any = measures[0].measure(arrays)
         asked = jp.FunnelProblem(arrays["joint"], leakage=of_funnel, disclosure=first)
     elif measure.option.stated.certified_as == "mutual-information":
         asked = jp.BottleneckProblem(arrays["joint"], disclosure=first)
@@ -115,8 +115,8 @@ def _arrays(path: Path, columns: CostOptions, funnel: bool, targets: bool) -> Ar
     """The arrays of the problem; of one without a distortion the joint alone, where no targets ask for one."""
     if not funnel:
         try:
-            return problem_of(path, columns, ["joint", "distortion"], ["neighbours"])[0]
+            return problem_of(path, columns, ["joint", "distortion"], ["neighbours", "scales"])[0]
         except InputError:
             if targets or columns.given:
                 raise
-    return problem_of(path, columns, ["joint"], [] if funnel else ["neighbours"])[0]
+    return problem_of(path, columns, ["joint"], [] if funnel else ["neighbours", "scales"])[0]

@@ -48,7 +48,7 @@ def funnel(
     from jaxpriv.funnels.solve import FUNNEL_SOLVERS
     from jaxpriv.solving.solve import solve_within
 
-    leakage = measure.option.measure(None)
+    leakage = measure.option.measure({})
     known_solver(solver, True, "method")
     bottleneck = bottleneck or bool(relevance) or solver in _OF_BOTTLENECKS
     given = {"disclosure": disclosure, "equivocation": equivocation, "leakage_budget": leakage_budget}

@@ -196,15 +196,22 @@ def test_the_released_marginal(save):
 
 
 def test_ldp_between_neighbours_of_the_file(save):
-    def value(name, **more):
+    def value(name, asked="--leakage ldp --leakage-budget 0.5", **more):
         path = save(name, joint=JOINT, distortion=DISTORTION, **more)
-        return solved(path, "--leakage ldp --leakage-budget 0.5")["value"]
+        return solved(path, asked)["value"]
 
     everyone = value("all.npz")
     chain = value("chain.npz", neighbours=np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
     assert chain < everyone - 1e-3
     path = save(joint=JOINT, distortion=DISTORTION, neighbours=np.ones((2, 2)))
     refused(run("solve", path, "--leakage ldp --leakage-budget 0.5"), 2, "neighbours", "2", "3")
+    for name, scales in (("ldp", np.full((3, 3), 0.6)), ("max-lift", np.full(3, 0.6))):
+        plain = value("all.npz", f"--leakage {name} --leakage-budget 0.3")
+        scaled = value("scaled.npz", f"--leakage {name} --leakage-budget 0.5", scales=scales)
+        assert scaled == pytest.approx(plain, abs=2e-6)
+        looser = value("scaled.npz", f"--leakage {name} --leakage-budget 0.5", scales=scales * (1 + np.eye(3)[0]))
+        assert looser < plain - 1e-3
+    refused(run("solve scaled.npz --leakage ldp --leakage-budget 0.5"), 2, "--leakage ldp", "scales")
     # Another measure has no use for them.
     printed("solve", path, "--budget 5")
 
