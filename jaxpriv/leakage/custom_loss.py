@@ -180,14 +180,10 @@ class Loss(AbstractCost):
         return self.cost.accuracy(self._everywhere(w)) / self.scale
 
     @of_rows
-    def answered(self, w: Column) -> Column:
-        """C(., q) of the symbols with mass for the announcement q that answers w > 0, of every row of w (Y, S)."""
-        return self.costs(self.cost.announcement(self._everywhere(w)))
-
-    @of_rows
-    def leasts(self, w: Column) -> tuple[Scalar, Scalar]:
-        """`least` of every row of w (Y, S), and its `accuracy`."""
-        return self.least(w), self.accuracy(w)
+    def leasts(self, w: Column) -> tuple[Scalar, Scalar, Column]:
+        """`least` of every row of w (Y, S), its `accuracy`, and C(., q) of the symbols with mass for the announcement q
+        that answers w > 0: all follow from one q, whose search is most of what is compiled."""
+        return self.least(w), self.accuracy(w), self.costs(self.cost.announcement(self._everywhere(w)))
 
     @of_rows
     def answers(self, g: Column, least: Scalar) -> "ConjugatePoint":
@@ -201,7 +197,7 @@ class Loss(AbstractCost):
 
     def interval(self, w: Arr) -> tuple[np.ndarray, np.ndarray]:
         """min_q sum_s w_s C(s, q) of every row of w (Y, S), from below and from above."""
-        above, accuracy = self.leasts(w)
+        above, accuracy, _ = self.leasts(w)
         return above - accuracy, above
 
     def announcements(self, g: Arr) -> np.ndarray:
@@ -230,7 +226,7 @@ class Announced(AbstractRuleSet):
 
     def gradient(self, term: Term, w: Arr) -> Arr:
         del term
-        return -self.loss.answered(w.reshape(-1, w.shape[-1])).reshape(w.shape)
+        return -self.loss.leasts(w.reshape(-1, w.shape[-1]))[2].reshape(w.shape)
 
     def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         del term
