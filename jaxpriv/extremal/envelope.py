@@ -31,8 +31,8 @@ from jaxpriv.program.solution import SearchResult
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# Shares of a release that ignores the data, the least of which brings the measured envelope within the limit.
-_MIXTURES = (0.0, *(10.0**power for power in range(-14, -3)))
+# Shares of an independent release, the least of which brings the measured envelope within the limit.
+_MIXTURES = (0.0, *(10.0**power for power in range(-14, 0)))
 # The price of exceeding a limit on an excess, relative to the range of E d.
 _PRICE = 1e3
 # How far a split stays from the ends of a box, relative to its width.
@@ -239,7 +239,12 @@ def _search(
             solution = program.solved(best_thresholds, best_thresholds)
             if (program.cost * solution[1]).sum() >= (program.cost * best).sum() - 0.01 * tol:
                 return
-            mixed = [(1.0 - share) * solution[1] + share * blind for share in _MIXTURES]
+            # Outputs whose mass is rounding have any lift. All lifts come nearer to one towards an independent release.
+            source = program.joint.sum(axis=0)
+            used = np.where(source @ solution[1] > _ROUNDING, solution[1], 0.0)
+            independent = source @ used / (source @ used).sum()
+            used += (1.0 - used.sum(axis=1, keepdims=True)) * independent
+            mixed = [(1.0 - share) * used + share * independent for share in _MIXTURES]
             met = [trial for trial in mixed if exact_values((measure,), program.joint, trial)[0] <= program.eps]
             if not met or (program.cost * met[0]).sum() >= (program.cost * best).sum():
                 return
