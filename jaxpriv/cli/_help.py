@@ -283,7 +283,8 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "marginal": (
             "[DIVERGENCE=]V",
             "With --budget: the released marginal P(y) is within the total variation V of P(x), or of `marginal` (Y,) "
-            "in PROBLEM.npz, or within a divergence, kl=0.01 or that of another name; 0: it is the same.",
+            "in PROBLEM.npz, or within a divergence, kl=0.01 or that of another name, or within a mean cost of moving "
+            "it, transport=0.1 of `cost` (Y,Y) in the file; 0: it is the same.",
         ),
         "frontier:limit": ("MEASURE=VALUE", "A further limit on a measure, as for `jaxpriv solve`."),
         "distortion": (

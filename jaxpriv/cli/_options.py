@@ -191,7 +191,7 @@ def distortion_problem(
 
 
 def near_marginal(arrays: Arrays, stated: "jp.DistortionProblem", limit: str) -> "jp.DistortionProblem":
-    """The problem with P_Y within a total variation or `DIVERGENCE=` of `marginal` in the file, or of P(X)."""
+    """The problem with P_Y within a total variation, `DIVERGENCE=` or `transport=` of P(X) or the file's marginal."""
     from jaxpriv._runtime.validation import scalar
 
     name, _, number = limit.rpartition("=")
@@ -203,15 +203,19 @@ def near_marginal(arrays: Arrays, stated: "jp.DistortionProblem", limit: str) ->
     joint = arrays["joint"]
     if stated.budget is None or joint.ndim != 2:
         raise InputError("--marginal goes with --budget and one joint (S,X)")
-    divergence = None
-    if name not in ("", "total-variation"):
+    divergence = cost = None
+    if name == "transport":
+        if "cost" not in arrays:
+            raise InputError(f"--marginal {limit!r} needs `cost` (Y,Y) in PROBLEM.npz")
+        cost = arrays["cost"]
+    elif name not in ("", "total-variation"):
         try:
             divergence = jp.leakage.by_name("f-information", divergence=name).divergence
         except InputError as error:
             raise InputError(f"--marginal {limit!r}: {error}") from error
     target = arrays.get("marginal", joint.sum(axis=0))
     given = {"budget": stated.budget, "leakage": stated.leakage, "limits": stated.limits}
-    return jp.with_marginal(joint, stated.distortions, target, within=within, divergence=divergence, **given)
+    return jp.with_marginal(joint, stated.distortions, target, within=within, cost=cost, divergence=divergence, **given)
 
 
 class Unseen(StrEnum):

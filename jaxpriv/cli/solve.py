@@ -56,7 +56,7 @@ def solve(
                 "--leakage-tolerance goes with --budget, with one distortion and without --marginal: it is above the "
                 "least leakage that a budget allows"
             )
-    arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours", "scales", "marginal"])
+    arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours", "scales", "marginal", "cost"])
     files = book_file(results.codebook_out, table)
     stated = distortion_problem(
         arrays, measures, budget=budget or None, multiplier=multiplier or None, leakage_budget=leakage_budget

@@ -193,6 +193,12 @@ def test_the_released_marginal(save):
     mechanism = np.load("m.npz")["mechanism"]
     assert mechanism.shape == DISTORTION.shape
     assert ((JOINT.sum(axis=0) @ mechanism - target) ** 2 / target).sum() <= 0.01 + 1e-9
+    line = save("line.npz", **other(marginal=target, cost=abs(np.subtract.outer(range(4), range(4)))))
+    moved = solved(line, "--budget 0.4 --marginal transport=0.05 --out m.npz")
+    released = JOINT.sum(axis=0) @ np.load("m.npz")["mechanism"]
+    assert abs(np.cumsum(released - target)).sum() <= 0.05 + 1e-9  # the transport cost on a line
+    assert moved["value"] < solved(line, "--budget 0.4 --marginal 0")["value"]
+    refused(run("solve", near, "--budget 0.4 --marginal transport=0.05"), 2, "--marginal", "cost")
 
 
 def test_ldp_between_neighbours_of_the_file(save):
