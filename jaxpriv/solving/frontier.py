@@ -21,6 +21,7 @@ from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.forms import FORMS
 from jaxpriv.problems.funnel import whole_entropy
 from jaxpriv.program.certificates import certify_program, least_limit
+from jaxpriv.program.certify import violation_of
 from jaxpriv.program.convex import CertifiedCandidate
 from jaxpriv.program.frontiers import AbstractFrontier, need_memory_of_points
 from jaxpriv.program.lower import least_value, proved_program
@@ -322,7 +323,8 @@ def sweep(
             report_points(clock, name, [results[point.place] for point in chunk], len(results), len(asked))
     ordered = [results[i] for i in range(len(asked))]
     late = [i for i, solution in enumerate(ordered) if solution.status == "best_known"]
-    better = {i: _from_neighbours(i, each_stages, points, ordered) for i in late}
+    reached = [i for i, solution in enumerate(ordered) if np.isfinite(solution.value) and solution.solver != "none"]
+    better = {i: _from_neighbours(i, each_stages[i], points, ordered, np.array(reached, int)) for i in late}
     compiling = sum(stages.compiling for stages in each_stages)
     return [better.get(i, solution) for i, solution in enumerate(ordered)], compiling
 
@@ -368,31 +370,36 @@ def _answer(stages: Stages, point: _Waiting, run: Run | None) -> CertifiedCandid
     return stages.run(lowered)
 
 
-def _from_neighbours(i: int, each_stages: list[Stages], points: np.ndarray, solutions: list[Solution]) -> Solution:
+# A mechanism that exceeds a limit by a larger part of it is not brought within it by mixtures, which mend rounding.
+_MENDED = 1e-3
+
+
+def _from_neighbours(
+    i: int, stages: Stages, points: np.ndarray, solutions: list[Solution], reached: np.ndarray
+) -> Solution:
     """Point i, which was not reached, with the best that other points prove."""
-    if each_stages[i].problem.form.minimax:
-        return _of_other_budgets(i, points, solutions, each_stages[i])
+    if stages.problem.form.minimax:
+        return _of_other_budgets(i, points, solutions, stages)
     place = points.reshape(len(points), -1)
-    solved = [
-        j
-        for j, solution in enumerate(solutions)
-        if np.isfinite(solution.value) and solution.solver != "none" and j != i
-    ]
-    near = sorted(solved, key=lambda j: float(np.abs(place[j] - place[i]).sum()))
-    sides = [[j for j in near if (sign * (place[j] - place[i]) >= 0).all()][:1] for sign in (1.0, -1.0)]
+    others = reached[reached != i]
+    moves = place[others] - place[i]
+    order = np.argsort(np.abs(moves).sum(axis=1), kind="stable")
+    near = others[order].tolist()
+    sides = [others[order][(sign * moves[order] >= 0).all(axis=1)][:1].tolist() for sign in (1.0, -1.0)]
     chosen = [solutions[j] for j in dict.fromkeys([*near[:2], *sides[0], *sides[1]])]
-    solution, stages = solutions[i], each_stages[i]
+    solution = solutions[i]
     mechanisms = [neighbour.mechanism for neighbour in chosen]
     if sides[0] and sides[1]:  # the mixture of the two nearest that gives this point's budgets
         above, below = sides[0][0], sides[1][0]
         width = float((place[above] - place[below]).sum())
         share = float((place[i] - place[below]).sum()) / width if width > 0 else 0.0
         mechanisms.append((1.0 - share) * solutions[below].mechanism + share * solutions[above].mechanism)
+    program = proved_program(stages.problem, solution.scores, 0.0)[0]
+    meeting = [mechanism for mechanism in mechanisms if violation_of(program, np.asarray(mechanism)) <= _MENDED]
     # Measured and proved in this point's own program: nothing is concluded from another one's numbers.
-    candidates = [solution, *(stages.combined(mechanism, solution) for mechanism in mechanisms)]
+    candidates = [solution, *(stages.combined(mechanism, solution) for mechanism in meeting)]
     met = [candidate for candidate in candidates if candidate.status in ("optimal", "best_known")]
     best = min(met, key=lambda candidate: candidate.value, default=solution)
-    program = proved_program(stages.problem, solution.scores, 0.0)[0]
 
     def bound(neighbour: Solution) -> float:
         duals = neighbour.scores[0], neighbour.weights, neighbour.multipliers
