@@ -54,8 +54,8 @@ class Balance(eqx.Module):
 def channel(joint: ArrayLike) -> Channel:
     """The marginals of a joint (S, X); a useful symbol without mass gets the least normal number in place of 0."""
     xp = of(joint)
-    joint = xp.asarray(joint)
-    return Channel(joint, joint.sum(axis=1), xp.maximum(joint.sum(axis=0), xp.finfo(joint.dtype).tiny))
+    table: Arr = xp.asarray(joint)
+    return Channel(table, table.sum(axis=1), xp.maximum(table.sum(axis=0), xp.finfo(table.dtype).tiny))
 
 
 def log_rows(logits: Arr) -> Arr:

@@ -258,12 +258,16 @@ class MirrorDescent(AbstractMirrorDescent):
             step = step if adaptive else 1.0
         if isinstance(step, (int, float)) and not isinstance(step, bool):
             step = float(step)
-        named, number = isinstance(step, str) and step == "adaptive", isinstance(step, float) and 0.0 < step < math.inf
-        if not (named or number or callable(step)):
+        if isinstance(step, float) and 0.0 < step < math.inf:
+            self.rule = step
+        elif isinstance(step, str) and step == "adaptive":
+            self.rule = "adaptive"
+        elif callable(step):
+            self.rule = step
+        else:
             raise InputError(
                 "MirrorDescent: step must be 'adaptive', a positive number or a function of the count of steps"
             )
-        self.rule = step
         self.dual_steps = dual_steps
         self.unrolled = unrolled
 

@@ -455,7 +455,8 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
     (table,) = problem.tables()
     present = problem.joints.sum(axis=(0, 1)) > 0
     largest = xp.where(present, table.max(axis=1) - table.min(axis=1), 0.0).max()
-    share = xp.maximum(goal.tol, DOUBLE_TOLERANCE) * xp.where(largest > 0, xp.minimum(largest, 1.0), 1.0)
+    unit = xp.where(largest > 0, xp.minimum(largest, 1.0), 1.0)
+    share = xp.maximum(goal.tol * unit, DOUBLE_TOLERANCE * unit)
     return dataclasses.replace(goal, tol=xp.minimum(goal.tol, share))
 
 

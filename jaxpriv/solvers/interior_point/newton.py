@@ -414,7 +414,7 @@ def centring(data: Data, point: Point, r: Residual) -> Sides:
 _SOLVES = 4
 
 
-def path_tangent(program: Program, change: Program, point: Point) -> tuple[Point, Arr]:
+def path_tangent(program: Program, change: Program, point: Point) -> tuple[Point, ScalarLike]:
     """(the move of `point`, on the central path of `program`, when the program moves by `change`; the share of the mass
     that moves when costs change by what is left of the products, which vanishes where one mechanism is optimal).
 
