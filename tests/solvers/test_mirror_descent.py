@@ -69,6 +69,21 @@ def test_unit_steps_are_blahut_arimoto_iterate_for_iterate(iterates, price):
     assert np.abs(found[-1] - found[0]).max() > 0.05  # it went somewhere
 
 
+# I + 2 d of the laws (.4, .3, .2, .1) and |x - y|: `shannon.max_entropy_given_same_loss` of qif 1.6.0 with a relative
+# change of 1e-14, and `blahut_arimoto` of dit 2.3, which ends at a relative change of 1e-5; the row of x = 0 by qif.
+QIF, DIT = 1.0802194858562655, 1.080219487821302
+QIF_ROW = [0.8990789737534692, 0.09232239758066145, 0.008164982335944645, 0.0004336463299247354]
+
+
+def test_blahut_arimoto_ends_where_qif_and_dit_do():
+    problem = jp.rate_distortion([0.4, 0.3, 0.2, 0.1], TABLE, multiplier=2.0)
+    solution = jp.solve(problem, solver="blahut-arimoto", tol=1e-11)
+    assert solution.status == "optimal"
+    assert_allclose(solution.value, QIF, rtol=0, atol=1e-11)
+    assert solution.lower_bound <= QIF <= DIT <= solution.value + 3e-9
+    assert_allclose(solution.mechanism[0], QIF_ROW, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("solver", [BlahutArimoto(), MirrorDescent()], ids=["unit", "adaptive"])
 @pytest.mark.parametrize("form", [{"multiplier": 1.5}, {"budget": 0.3}], ids=str)
 def test_the_objective_never_increases(iterates, solver, form):
