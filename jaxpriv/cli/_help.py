@@ -39,13 +39,14 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "PROBLEM.npz|TABLE.csv",
             "`joint` (S,X) or (K,S,X) for a set of priors; `distortion` (X,Y), or (K,X,Y) with one budget each; for "
             "ldp, optionally, `neighbours` (S,S), 0 or 1: the pairs to which it applies, or `scales` (S,S) of which "
-            "their log-ratios are multiples; for max-lift `scales` (S,) likewise. Or a table of records (.csv, .tsv, "
-            ".parquet) with --private and --useful.",
+            "their log-ratios are multiples (inf: not compared); for max-lift `scales` (S,) likewise. Or a table of "
+            "records (.csv, .tsv, .parquet) with --private and --useful.",
         ),
         "frontier:problem": (
             "PROBLEM.npz|TABLE.csv",
-            "`joint` (S,X) or (K,S,X), and `distortion` (X,Y) unless the targets are of I(X;Y). Or a table of "
-            "records (.csv, .tsv, .parquet) with --private and --useful.",
+            "`joint` (S,X) or (K,S,X), and `distortion` (X,Y) unless the targets are of I(X;Y); `neighbours` or "
+            "`scales` as for `jaxpriv solve`. Or a table of records (.csv, .tsv, .parquet) with --private and "
+            "--useful.",
         ),
         "funnel:problem": (
             "PROBLEM.npz|TABLE.csv",

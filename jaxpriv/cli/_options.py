@@ -69,9 +69,11 @@ class MeasureOption:
         name = self.stated.name
         scaled = {"ldp": jp.leakage.MetricPrivacy, "max-lift": jp.leakage.SymbolMaxLift}
         try:
-            if "scales" in arrays and name in scaled:
-                return scaled[name](arrays["scales"])
             related = arrays.get("neighbours") if name in names_with("neighbours") else None
+            if "scales" in arrays and name in scaled:
+                if related is not None:
+                    raise InputError("give scales without neighbours; pairs that are not compared have the scale inf")
+                return scaled[name](arrays["scales"])
             return jp.leakage.by_name(**vars(self.stated), neighbours=related)
         except InputError as error:
             message = re.sub(r"(^|\b(?:needs|takes|takes no) )(order|divergence|gamma)\b", r"\1--\2", str(error))

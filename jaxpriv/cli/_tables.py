@@ -205,12 +205,17 @@ def _known(option: str, name: str, columns: Sequence[str]) -> None:
         raise InputError(f"{option} is about column {name!r}, which no other option names{near(name, columns)}")
 
 
-def counted_like(path: Path, columns: ColumnOptions, classes: "np.ndarray") -> "CountedTable":
-    """The joint of a table, with the columns and classes of a mapping: `classes` is the fingerprint of its codebook."""
+def counted_like(path: Path, columns: ColumnOptions, mapping: "Mapping[str, np.ndarray]") -> "CountedTable":
+    """The joint of a table, with the columns and classes of a mapping, which `symbols_of` stored with it."""
     import numpy as np
 
+    if not mapping.keys() >= {*SYMBOLS}:
+        raise InputError(
+            "MECH.npz does not say which classes of a table its symbols are, as a mapping does that was made from one "
+            f"(`attributes`): in place of {path} give an .npz of arrays, X in the order of its rows"
+        )
     table = columns.count(path, sparse=True)
-    if not np.array_equal(classes, table.codebook.fingerprint):
+    if not np.array_equal(mapping["classes"], table.codebook.fingerprint):
         named = "--useful and --bins name" if columns.codebook is None else f"--codebook: {columns.codebook} has"
         raise InputError(f"{named} other useful columns or classes than MECH.npz was made with")
     return table

@@ -111,12 +111,7 @@ def _of_mechanism(
     stored = load_npz_safely(path, ["mechanism"], SYMBOLS)
     given["again"] = [load_npz_safely(path, ["mechanism"])["mechanism"] for path in again]
     if is_table(records):
-        if not stored.keys() >= {*SYMBOLS}:
-            raise InputError(
-                f"{path} does not say which classes of a table its symbols are, as a mapping does that was made from "
-                f"one (`attributes`): give --{sample} an .npz of arrays, X in the order of its rows"
-            )
-        given |= {sample: counted_like(records, columns, stored["classes"]), "released": released}
+        given |= {sample: counted_like(records, columns, stored), "released": released}
         return jp.release.audit_mapping(stored["mechanism"], stored["attributes"], order=known.row_order, **given)
     data = load_npz_safely(records, [sample], ["possible", "joint"] if sample == "counts" else ())
     if sample == "counts" and not _counted(data["counts"], data.pop("joint", None)):

@@ -119,4 +119,4 @@ def _arrays(path: Path, columns: CostOptions, funnel: bool, targets: bool) -> Ar
         except InputError:
             if targets or columns.given:
                 raise
-    return problem_of(path, columns, ["joint"], [] if funnel else ["neighbours", "scales"])[0]
+    return problem_of(path, columns, ["joint"], ["neighbours", "scales"])[0]

@@ -48,7 +48,6 @@ def funnel(
     from jaxpriv.funnels.solve import FUNNEL_SOLVERS
     from jaxpriv.solving.solve import solve_within
 
-    leakage = measure.option.measure({})
     known_solver(solver, True, "method")
     bottleneck = bottleneck or bool(relevance) or solver in _OF_BOTTLENECKS
     given = {"disclosure": disclosure, "equivocation": equivocation, "leakage_budget": leakage_budget}
@@ -65,8 +64,8 @@ def funnel(
     if results.out is not None and len(targets) > 1:
         raise InputError("--out: one mapping is written; give one target")
     results.check()
-    arrays, table = problem_of(problem, columns, ["joint"])
-    joint = joint_array(arrays["joint"])
+    arrays, table = problem_of(problem, columns, ["joint"], ["neighbours", "scales"])
+    joint, leakage = joint_array(arrays["joint"]), measure.option.measure(arrays)
     files = book_file(results.codebook_out, table)
     kind = jp.BottleneckProblem if bottleneck else jp.FunnelProblem
     further: dict[str, Any] = {} if bottleneck else {"leakage": leakage}

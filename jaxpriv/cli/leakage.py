@@ -39,10 +39,10 @@ def leakage(
     from jaxpriv.release.matching import counts_by_symbols
 
     curve = tuple(LeakageEnvelope(scalar(delta, "--envelope", low=0.0, high=1.0)) for delta in envelope or ())
-    stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if is_table(joint) else ())])
+    stored = load_npz_safely(mechanism, ["mechanism"], SYMBOLS)
     channel = stored["mechanism"]
     if is_table(joint):
-        counted = counted_like(joint, columns, stored["classes"])
+        counted = counted_like(joint, columns, stored)
         records = counts_by_symbols(counted, stored["attributes"], "joint")
         table = records.counts / records.counts.sum()
     else:

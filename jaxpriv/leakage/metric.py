@@ -46,7 +46,7 @@ class _Scaled(AbstractPointwiseLeakage):
     def unbudgeted(self) -> str:
         return (
             f"the least multiple of the scales of {type(self).__name__} within a budget is no convex program; minimise "
-            "the distortion at a leakage_budget, or take a frontier over leakage_budgets"
+            "the distortion at a leakage_budget"
         )
 
     def rules_at_peak(self, view: View) -> Rules | None:

@@ -175,7 +175,8 @@ def test_counts_of_a_table(save, tmp_path):
     mistaken("audit mechanism.npz --counts people.csv", "--codebook")
     refused(run(audit, save("c.npz", counts=COUNTS)), 2, "--codebook")
     save("plain.npz", mechanism=np.eye(4))
-    mistaken("audit plain.npz --counts people.csv --codebook book.json", "does not say which classes")
+    for asked in ("audit plain.npz --counts", "leakage plain.npz --joint"):
+        mistaken(f"{asked} people.csv --codebook book.json", "does not say which classes")
 
 
 def test_releases(files, save):

@@ -218,6 +218,9 @@ def test_ldp_between_neighbours_of_the_file(save):
         looser = value("scaled.npz", f"--leakage {name} --leakage-budget 0.5", scales=scales * (1 + np.eye(3)[0]))
         assert looser < plain - 1e-3
     refused(run("solve scaled.npz --leakage ldp --leakage-budget 0.5"), 2, "--leakage ldp", "scales")
+    refused(run("funnel scaled.npz --leakage max-lift --disclosure 0.1"), 2, "SymbolMaxLift")
+    both = save("both.npz", joint=JOINT, distortion=DISTORTION, neighbours=np.ones((3, 3)), scales=np.ones((3, 3)))
+    refused(run("solve", both, "--leakage ldp --leakage-budget 0.5"), 2, "scales without neighbours")
     # Another measure has no use for them.
     printed("solve", path, "--budget 5")
 

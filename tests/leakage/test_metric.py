@@ -63,7 +63,7 @@ def test_what_is_refused():
         assert_refused("scales", lk.MetricPrivacy, scales)
     assert_refused("scales is for 2 private symbols", value, lk.MetricPrivacy(np.ones((2, 2))))
     assert_refused(
-        "frontier over leakage_budgets",
+        "minimise the distortion at a leakage_budget",
         jp.solve,
         jp.DistortionProblem(JOINT, TABLE, leakage=lk.MetricPrivacy(SCALES), budget=0.3),
     )
