@@ -123,10 +123,11 @@ def _mechanism(problem: FunnelOrBottleneck, candidate: PosteriorMeasure) -> np.n
     if not (np.abs(rows - source) <= _WRONG_MEAN * source).all():
         raise ArithmeticError("the funnel solver returned posteriors that do not average to P_X")
     present = joint.sum(axis=0) > 0
-    return _all_symbols(problem, joint[:, present] / rows[:, None])
+    return all_symbols(problem, joint[:, present] / rows[:, None])
 
 
-def _all_symbols(problem: FunnelOrBottleneck, mechanism: np.ndarray) -> np.ndarray:
+def all_symbols(problem: FunnelOrBottleneck, mechanism: np.ndarray) -> np.ndarray:
+    """`mechanism` (X', Y) of the core for every x: symbols that the core leaves out release the marginal of Y."""
     whole = np.empty((problem.joint.shape[1], mechanism.shape[1]))
     whole[:] = problem.reduction.source @ mechanism
     whole[problem.useful] = mechanism

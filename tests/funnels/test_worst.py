@@ -10,8 +10,9 @@ import jaxpriv as jp
 from jaxpriv import leakage
 from jaxpriv._runtime.clock import Clock
 from jaxpriv.extremal import maximum_utility
+from jaxpriv.funnels import worst
 from jaxpriv.funnels.curved import CurvedSet
-from tests.cases import assert_refused, drawn_joint, value_of
+from tests.cases import TIME_LIMIT, assert_refused, drawn_joint, value_of
 
 from .cases import (
     conditional_of,
@@ -166,6 +167,29 @@ def test_without_time_the_target_is_met():
         assert found.status == "best_known"
         assert found.disclosure >= 1.0 if form == "disclosure" else found.leakage <= 0.1
         assert found.lower_bound <= found.value <= found.upper_bound
+
+
+@pytest.mark.parametrize("measure", MEASURES[:5], ids=lambda one: type(one).__name__)
+def test_a_solve_that_is_cut_is_no_worse_than_the_release_of_least_information(monkeypatch, now, measure):
+    """Every search for a utility takes one second of the three and a half, and mutual information takes none."""
+    joint, utility = drawn_joint(8, 3, 6), worst._utility
+
+    def slow(*problem):
+        at = utility(*problem)
+
+        def later(*limit):
+            now.seconds += 1.0
+            return at(*limit)
+
+        return later
+
+    monkeypatch.setattr(worst, "_utility", slow)
+    target = 0.8 * entropy_of(joint)
+    found = jp.solve(jp.FunnelProblem(joint, disclosure=target, leakage=measure), time_limit=3.5)
+    least = jp.solve(jp.FunnelProblem(joint, disclosure=target))
+    assert found.stopped == TIME_LIMIT
+    assert found.disclosure >= target
+    assert found.lower_bound <= found.value <= value_of(measure, joint, least.mechanism) + 1e-9
 
 
 def test_no_leakage_is_found_where_it_is_enough():
