@@ -243,7 +243,7 @@ def _search(
             source = program.joint.sum(axis=0)
             used = np.where(source @ solution[1] > _ROUNDING, solution[1], 0.0)
             independent = source @ used / (source @ used).sum()
-            used += (1.0 - used.sum(axis=1, keepdims=True)) * independent
+            used += np.maximum(1.0 - used.sum(axis=1, keepdims=True), 0.0) * independent
             mixed = [(1.0 - share) * used + share * independent for share in _MIXTURES]
             met = [trial for trial in mixed if exact_values((measure,), program.joint, trial)[0] <= program.eps]
             if not met or (program.cost * met[0]).sum() >= (program.cost * best).sum():

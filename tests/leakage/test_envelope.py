@@ -44,9 +44,9 @@ def test_it_is_the_linear_program_over_events_and_does_not_rise_under_post_proce
         assert envelope(0.0, joint, mechanism) == pytest.approx(value_of(lk.MaxLift(), joint, mechanism))
 
 
-def problem(delta, eps, seed=0):
-    joint = drawn_joint(seed, 2, 3)
-    table = distances(3)
+def problem(delta, eps, seed=0, shape=(2, 3)):
+    joint = drawn_joint(seed, *shape)
+    table = distances(shape[1])
     return jp.DistortionProblem(joint, table, leakage=lk.LeakageEnvelope(delta), leakage_budget=eps)
 
 
@@ -71,10 +71,15 @@ def test_a_design_is_within_its_limit_and_no_thresholds_give_a_better_one():
         assert within(given, eps, thresholds, delta).value >= found.lower_bound - 1e-7
 
 
-@pytest.mark.parametrize(("eps", "seed"), [(0.3, 0), (0.05, 1), (0.3, 7)])
-def test_at_mass_zero_the_design_is_that_of_max_lift(eps, seed):
-    """Outputs of the linear program whose mass is rounding had any lift: the result disclosed nothing."""
-    given = problem(0.0, eps, seed)
+@pytest.mark.parametrize(
+    ("eps", "seed", "shape"), [(0.3, 0, (2, 3)), (0.05, 1, (2, 3)), (0.3, 7, (2, 3)), (0.3, 10, (3, 4))]
+)
+def test_at_mass_zero_the_design_is_that_of_max_lift(eps, seed, shape):
+    """Outputs of the linear program whose mass is rounding had any lift: the result disclosed nothing.
+
+    A row of it may sum to more than one by rounding: the rest of it was negative.
+    """
+    given = problem(0.0, eps, seed, shape)
     found = jp.extremal.envelope_design(given)
     expected = jp.solve(
         jp.DistortionProblem(given.joints[0], given.entries()[0], leakage=lk.MaxLift(), leakage_budget=eps)
