@@ -78,8 +78,8 @@ class DistortionProblem(Module, Shown):
         joint: P(S,X), shape (S, X); or P(X), shape (X,), where X itself is private (S = X); or an operator
             (`jaxpriv.joints.from_function`) that computes P(S,X) block by block; or a finite set of K possible
             joints, shape (K, S, X): the largest leakage over the set is then minimised while every budget holds under
-            every joint. Never with `multiplier`; `leakage_budget` takes a set with measures other than mutual
-            information, or further limits: the largest E d over the set is minimised.
+            every joint. Never with `multiplier`; with `leakage_budget` the largest E d over the set is minimised, and
+            the leakage is limited under every joint.
         distortion: d(x, y), a `jaxpriv.distortion` or an array (X, Y); or several, as a sequence
             or an array (M, X, Y). An entry of inf in any of them forbids the pair: W(y|x) is exactly 0 in every
             solution, of useful symbols without mass too. Every row x needs an output that none of them forbids.
@@ -331,7 +331,8 @@ def with_marginal(
     `solution.mechanism[:X].reshape(X, -1, Y).sum(axis=1)`.
 
     Args:
-        joint, distortion, budget, leakage, limits: as for `DistortionProblem`.
+        joint, distortion, budget, leakage, limits: as for `DistortionProblem`; a set of joints with `within=0` and
+            no `cost`, or with a `divergence`: how y is moved may differ from joint to joint, and V may not.
         marginal: q, shape (Y,).
         within: v >= 0, without unit or in that of `cost`. The program has |Y| outputs for v = 0, then 2 |Y|.
         cost: c(y, z) >= 0, shape (Y, Y); the program has |Y|^2 outputs.
@@ -359,6 +360,8 @@ def with_marginal(
             )
         if is_traced((near, target)) or near > 0:
             return _within_divergence(plain, target, near, divergence)
+    if plain.sizes[0] > 1 and (cost is not None or is_traced(near) or near > 0):
+        raise InputError("joint: how y is moved is one rule for all joints of a set; give one joint, or a divergence")
     if cost is not None:  # outputs (z, y)
         price = nonnegative(real_array(cost, "cost", ndim=2), "cost")
         if price.shape != unit.shape:

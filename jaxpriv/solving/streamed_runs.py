@@ -369,8 +369,9 @@ class Task:
             tol, rtol, shift = self.scale.inner(goal.tol), goal.rtol, self.shift
         else:
             value = self.value(best.value)
-            allowed = max(float(goal.tol), float(goal.rtol) * abs(value)) if math.isfinite(value) else 0.0
-            tol, rtol, shift = self.scale.inner(value) - self.scale.inner(value - allowed), 0.0, 0.0
+            allowed = max(float(goal.tol), float(goal.rtol) * abs(value))
+            apart = self.scale.inner(value) - self.scale.inner(value - allowed) if math.isfinite(value) else 0.0
+            tol, rtol, shift = apart, 0.0, 0.0
         return Goal(*(np.asarray(part, np.float64) for part in (tol, rtol, shift)))
 
     def met(self, goal: Goal, best: StreamedCandidate) -> bool:

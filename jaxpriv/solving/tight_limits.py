@@ -32,6 +32,8 @@ _AS_GOOD = 1e-11
 # Directions whose correlation is so much smaller than the largest show less than the rounding of what that one shows
 # (2^-53 is 1.1e-16, the square of this), and of so small a correlation they are rounding themselves.
 _NEGLIGIBLE, _ROUNDING = 1e-8, 1e-15
+# Sums of the rows agree with the mass up to rounding of so many symbols as a table has.
+_ROUNDED = 1e-12
 # Entries of a vertex above this are its variables; rows that are missed by no more than the second number are met.
 _BASIC, _MET = 1e-9, 1e-15
 
@@ -123,8 +125,9 @@ def _exact(vertex: np.ndarray, equations: list[np.ndarray]) -> np.ndarray:
 
 
 def _own_rows(term: Term) -> np.ndarray:
-    """The rows about S: without the mass."""
-    return np.asarray(term.rows[:-1] if term.massed else term.rows)
+    """The rows that are equal in proportion at the least value: without the mass, where that is their sum."""
+    rows = np.asarray(term.rows)
+    return rows[:-1] if term.massed and np.allclose(rows[:-1].sum(axis=0), rows[-1], rtol=_ROUNDED, atol=0.0) else rows
 
 
 def _correlations(term: Term) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ import jaxpriv as jp
 from jaxpriv import leakage as lk
 from tests.cases import distances
 
-from .measures import INF, MEASURES, Reference
+from .measures import INF, MARGINALS, MEASURES, Reference
 
 
 class Cell(NamedTuple):
@@ -35,7 +35,8 @@ AXES = Cell(
         "auto", "interior-point", "mirror-descent", "blahut-arimoto", "accelerated", "two-grid", "linear-program",
         "hybrid-gradient",
     ),
-    form=("budget", "multiplier", "leakage-budget"),
+    # The last three: a budget, and a limit on the distance of P_Y from a marginal (`with_marginal`).
+    form=("budget", "multiplier", "leakage-budget", *MARGINALS),
     also=("nothing", "limits", "distortions", "private-input", "joints"),
     measure=tuple(MEASURES),
     # zero-mass: symbols of S and X. equal: proportional rows, equal columns; near: columns equal to ten digits. less,
@@ -54,8 +55,14 @@ TRACED = ("jit", "jit-float32", "vmap", "grad")
 
 
 def measured(cell: Cell) -> bool:
-    """Whether it asks for more than mutual information."""
-    return cell.measure != "mutual-information" or cell.also == "limits"
+    """Whether it asks for more than mutual information once: joints have a limit each, a divergence is one."""
+    further = cell.also == "limits" or cell.form == "divergence" or cell[1:3] == ("leakage-budget", "joints")
+    return cell.measure != "mutual-information" or further
+
+
+def budgeted(form: str) -> bool:
+    """Whether distortions have budgets, and the leakage is least."""
+    return form not in ("multiplier", "leakage-budget")
 
 
 def refusal(cell: Cell) -> str | None:
@@ -63,8 +70,15 @@ def refusal(cell: Cell) -> str | None:
     reference = MEASURES[cell.measure]
     if cell.also == "joints" and cell.form == "multiplier":
         return "a set of joints has no multiplier form"
+    if cell.also == "joints" and cell.form in MARGINALS and cell.form != "divergence":
+        return "how y is moved is one rule for all joints"
+    if cell.form == "divergence":
+        if cell.transform in TRACED:
+            return "what the further symbols forbid is found on the host"
+        if cell.solver in (*STREAMING, "linear-program"):
+            return "a divergence is a limit that is not piecewise linear"
     if measured(cell):
-        if cell.form == "budget" and cell.measure in UNBUDGETED:
+        if budgeted(cell.form) and cell.measure in UNBUDGETED:
             return "the least multiple of the scales of .* is no convex program"
         if cell.solver == "blahut-arimoto":
             return "solver takes mutual information without further limits only"
@@ -72,7 +86,7 @@ def refusal(cell: Cell) -> str | None:
             ties = reference.linear and cell.solver != "two-grid"
             if cell.also == "limits" or ties or reference.worst or _own_loss(cell):
                 return "solver takes averages whose decision rules (have no ties|are in closed form)"
-            if cell.also == "joints" and cell.form != "budget":
+            if cell.also == "joints" and not budgeted(cell.form):
                 return "solver takes a set of joints with a budget"
         if cell.solver == "linear-program" and not reference.linear:
             return "solver takes linear programs only"
@@ -89,9 +103,13 @@ def refusal(cell: Cell) -> str | None:
     else:
         if cell.solver == "linear-program":
             return "solver takes linear programs only"
-        if cell.also == "joints" and cell.form != "budget":
-            return "a set of joints: budget form only"
     if cell.solver in STREAMING:
+        met = (cell.form, cell.level) == ("total-variation", "beyond") or (cell.form, cell.structure) == (
+            "transport",
+            "single",
+        )
+        if cell.form in MARGINALS and not met:
+            return "streaming solvers meet several budgets by the nearest symbol only"
         if cell.transform in TRACED:
             return "streaming solvers run outside of jit, vmap and grad only"
         if cell.form == "leakage-budget" or cell.also == "joints":
@@ -103,7 +121,7 @@ def refusal(cell: Cell) -> str | None:
                 return "streaming solvers meet several budgets by the nearest symbol only"
             if least_support(data_of(*cell[1:6]).costs).sum(axis=1).max() > 1:
                 return "streaming solvers need one cheapest symbol for each x at the least distortion"
-        if cell.solver == "two-grid" and not ordered(cell):
+        if cell.solver == "two-grid" and not ordered(cell) and cell.form not in MARGINALS:
             return "two-grid takes ordered symbols"
     if cell.solver == "hybrid-gradient" and cell.also == "joints" and not reference.linear:
         return "solver takes one joint, or piecewise linear measures"
@@ -120,7 +138,7 @@ def _untraceable(cell: Cell) -> str | None:
     """Why a problem with any measures has no compiled form."""
     if cell.solver == "linear-program":
         return "it runs outside of jit, vmap and grad only"
-    if cell.solver == "hybrid-gradient" and cell.form == "budget" and MEASURES[cell.measure].worst:
+    if cell.solver == "hybrid-gradient" and budgeted(cell.form) and MEASURES[cell.measure].worst:
         return "interior-point alone finds the least worst outcome inside of jit, vmap and grad"
     if cell.transform == "jit-float32":
         return "other measures than mutual information need float64 inside of jit"
@@ -132,6 +150,14 @@ def _untraceable(cell: Cell) -> str | None:
 def without_slack(cell: Cell) -> bool:
     """Whether a limit leaves a compiled program no slack: its interval may stay open, its derivative be NaN."""
     return measured(cell) and cell.transform in TRACED and cell.level == "least"
+
+
+def unreached(cell: Cell) -> bool:
+    """Whether a marginal's equations leave a solver of vertices or first order, or budgets beside a divergence without
+    slack leave any, short of its tolerance: the interval is proved, and wide.
+    """
+    short = cell.solver in (*FIRST_ORDER, "hybrid-gradient", "linear-program")
+    return cell.form in MARGINALS and (short or (cell.form, cell.level) == ("divergence", "least"))
 
 
 def ordered(cell: Cell) -> bool:
@@ -158,6 +184,8 @@ class Data:
     name: str  # of the argument that states the form
     target: Any  # its value
     limits: tuple[tuple[Reference, Any, float], ...]  # (reference, jaxpriv's measure, value)
+    marginal: np.ndarray | None = None  # q of a limit on the released marginal
+    within: float = INF  # the largest distance of P_Y from q
 
     @property
     def costs(self) -> np.ndarray:
@@ -247,31 +275,48 @@ def data_of(form: str, also: str, measure: str, structure: str, level: str, roun
     # A mechanism that meets what is asked: it is the measure of budgets and limits.
     share = {"inside": 0.6, "least": 1.0, "beyond": 0.0}[level]
     near = share * cheapest + (1.0 - share) * (0.8 * constant + 0.2 / released)
+    if level == "least" and form in MARGINALS:
+        near = least_support(costs) / least_support(costs).sum(axis=1, keepdims=True)
     spent = (costs * near).sum(axis=(2, 3)).max(axis=0)  # (M,)
     if level == "least":
         spent = least_costs(costs)
     prior_of = [one[one.sum(axis=1) > 0] for one in joints]
     nothing = max(reference.of(one, np.full(near.shape, 1.0 / released)) for one in prior_of)
     leaks = max(reference.of(one, near) for one in prior_of)
-    if form == "budget":
+    marginal, within = None, INF
+    if budgeted(form):
         name, target = "budget", spent + (0.1 if level == "beyond" else 0.0)
+        if form in MARGINALS:
+            marginal, within = _near_marginal(form, level, joints.sum(axis=1) @ near)
     elif form == "multiplier":
         value = {"inside": 0.3, "least": 50.0, "beyond": 0.0}[level]
         name, target = "multiplier", np.full(len(tables), value)
     else:
         name = "leakage_budget"
         reachable = leaks if np.isfinite(leaks) else nothing + 0.5
-        none = 10.0 if measure == "mutual-information" and also != "limits" else INF
+        none = 10.0 if measure == "mutual-information" and also not in ("limits", "joints") else INF
         target = {"inside": nothing + 0.4 * (reachable - nothing), "least": max(nothing, 0.0), "beyond": none}[level]
     limits: tuple[tuple[Reference, Any, float], ...] = ()
     if also == "limits":
         lifts = MEASURES["max-lift"]
         level_of = max(lifts.of(one, near) for one in prior_of)
         bound = {"inside": 1.02 * level_of + 0.01, "least": 1.02 * level_of + 0.01, "beyond": INF}[level]
-        if form != "budget" and level == "least":
+        if not budgeted(form) and level == "least":
             bound = 0.0
         limits = ((lifts, lk.MaxLift(), bound),)
-    return Data(joints, given, tables, given_tables, name, target, limits)
+    return Data(joints, given, tables, given_tables, name, target, limits, marginal, within)
+
+
+def _near_marginal(form: str, level: str, own: np.ndarray) -> tuple[np.ndarray, float]:
+    """(q, v): laws of Y that a mechanism within the budgets has, `own` (K, Y), are at most v from q."""
+    released = own.shape[1]
+    if level == "beyond" or released == 1:
+        return np.full(released, 1.0 / released), 1e3
+    # The least is P_Y = q of the first joint, the divergence of a q without zeros.
+    share = 0.3 if level == "inside" else 0.1 * (form == "divergence")
+    slack = 0.05 * (share > 0)
+    q = (1.0 - share) * own[0] + share / released
+    return q, (1.0 + slack) * max(MARGINALS[form](one, q)[0] for one in own)
 
 
 def _one_hot(chosen: np.ndarray, size: int) -> np.ndarray:
@@ -311,6 +356,15 @@ def problem_of(cell: Cell, data: Data, joint: Any = None, tables: Any = None, ta
     if measured(cell):
         form["leakage"] = MEASURES[cell.measure].asked(data.joints[0].sum(axis=1))
         form["limits"] = [(measure, bound) for _, measure, bound in data.limits]
+    if cell.form in MARGINALS:
+        form |= {"marginal": data.marginal, "within": data.within}
+        if cell.form == "divergence":
+            form["divergence"] = lk.ChiSquared()
+        if cell.form == "transport":
+            form["cost"] = distances(len(data.marginal), len(data.marginal))
+        if cell.also == "private-input":
+            joint, distortion = data.joints[0], list(data.tables)
+        return jp.with_marginal(joint, distortion, **form)
     if cell.also == "private-input":
         return jp.with_private_input(joint, distortion, **form)
     return jp.DistortionProblem(joint, distortion, **form)

@@ -23,6 +23,11 @@ Rows = Callable[[np.ndarray], np.ndarray]
 Table = Callable[[int], np.ndarray]
 
 
+def independent(p: np.ndarray) -> np.ndarray:
+    """Rows h with h.w = 0 for every column of outputs that are independent of S."""
+    return np.eye(len(p)) - np.outer(p, np.ones(len(p)))
+
+
 @dataclass(frozen=True)
 class Reference:
     """One measure: what jaxpriv is asked for, and its definition.
@@ -30,7 +35,7 @@ class Reference:
     `measure`: itself, or a function of a prior, which may have zeros. `kind` says which measures are one kind of
     program (they share what jaxpriv compiles). `column(w, p)` and `tangent(w, p)` as above. `facets(p)`: all tangents
     of a piecewise linear column. `cone(eps, p)`: rows h of the inequalities h.w <= 0 that a limit eps on a log-ratio
-    is. `strict`: least only where S and Y are independent.
+    is. `apart`: its least value needs all rows h.w = 0; None where linear programs meet that value themselves.
     """
 
     kind: str
@@ -42,7 +47,7 @@ class Reference:
     worst: bool = False
     outer: Callable[[float], float] = float
     inner: Callable[[float], float] = float
-    strict: bool = True
+    apart: Rows | None = independent
     logarithm: bool = False
     singular: bool = False  # infinite where a symbol is excluded
 
@@ -114,6 +119,28 @@ def _renyi(measure: Any, order: float, sibson: bool) -> Reference:
     )
 
 
+def _renyi_of_pair(order: float) -> Reference:
+    """Q(y) r^b, r = P(y)/Q(y), of P = P(y|s) and Q = P(y|s') of the first two symbols."""
+
+    def tangent(w: np.ndarray, p: np.ndarray) -> np.ndarray:
+        shares = w[:2] / p[:2]
+        ratio = shares[0] / shares[1]
+        slopes = np.array([order * ratio ** (order - 1.0), (1.0 - order) * ratio**order]) / p[:2]
+        return np.pad(slopes, (0, len(p) - 2))
+
+    return Reference(
+        "renyi-of-pair",
+        lk.RenyiDivergence(0, 1, order),
+        lambda w, p: float(w[0] / p[0] * (w[0] / p[0] / (w[1] / p[1])) ** (order - 1.0)) if w[0] > 0 else 0.0,
+        tangent,
+        apart=lambda p: (np.eye(len(p)) / p[:, None])[:1] - (np.eye(len(p)) / p[:, None])[1:2],
+        outer=lambda total: math.log(total) / (order - 1.0),
+        inner=lambda value: math.exp((order - 1.0) * value),
+        logarithm=True,
+        singular=True,
+    )
+
+
 def _polyhedral(
     kind: str,
     measure: Any,
@@ -128,7 +155,7 @@ def _polyhedral(
         lambda w, p: float((facets(p) @ w).max()),
         facets=facets,
         worst=worst,
-        strict=False,
+        apart=None,
         logarithm=log,
         **scales,
     )
@@ -230,7 +257,7 @@ def _ratio(
         ] * lowered
         return np.concatenate(rows)
 
-    return Reference(kind, measure, column, cone=cone, worst=True, strict=False, singular=lowered)
+    return Reference(kind, measure, column, cone=cone, worst=True, apart=None, singular=lowered)
 
 
 def _scaled(kind: str, measure: Any, scales: Table, pairs: bool) -> Reference:
@@ -252,7 +279,7 @@ def _scaled(kind: str, measure: Any, scales: Table, pairs: bool) -> Reference:
         lambda w, p: float(w.sum() * np.nanmax(apart(w, p), initial=0.0)),
         cone=cone,
         worst=True,
-        strict=False,
+        apart=None,
         singular=pairs,
     )
 
@@ -326,6 +353,25 @@ _USER_BRIER = lk.CustomLoss(lambda q: jnp.sum(q * q) + 1.0 - 2.0 * q)
 _USER_CUBIC = lk.CustomLoss(lambda q: (1.0 - q) ** 3)
 _BOTH = {"raised": True, "lowered": True}
 
+
+def _total_variation(released: np.ndarray, q: np.ndarray) -> tuple[float, np.ndarray]:
+    return float(np.maximum(released - q, 0.0).sum()), (released > q) * 1.0
+
+
+def _transport(released: np.ndarray, q: np.ndarray) -> tuple[float, np.ndarray]:
+    """On the line 0, 1, ...: the sum of |P(Y <= i) - Q(i)|."""
+    apart = np.cumsum(released - q)[:-1]
+    sides = np.append(np.sign(apart), 0.0)
+    return float(abs(apart).sum()), np.cumsum(sides[::-1])[::-1]
+
+
+def _chi_squared(released: np.ndarray, q: np.ndarray) -> tuple[float, np.ndarray]:
+    return float(((released - q) ** 2 / q).sum()), 2.0 * (released - q) / q
+
+
+# The distance of the released marginal from q, and its slope.
+MARGINALS = {"total-variation": _total_variation, "transport": _transport, "divergence": _chi_squared}
+
 MEASURES = {
     "mutual-information": _information("information", lk.MutualInformation()),
     "kl": _information("entropic", lk.FInformation(lk.KullbackLeibler())),
@@ -374,6 +420,7 @@ MEASURES = {
     "gain-losses": _polyhedral("gain", lambda p: lk.AverageCostGain(lk.LossMatrix(_losses(len(p)))), _loss_facets),
     "user-loss": _cost("user-loss", lk.AverageCostGain(_USER_BRIER), _brier, False),
     "user-cubic": _cost("user-cubic", lk.AverageCostGain(_USER_CUBIC), _cubic, False),
+    "renyi-of-pair": _renyi_of_pair(2.0),
     "max-information": _largest_information(lk.MaxInformation()),
     "max-information-hidden": _largest_information(lambda p: lk.MaxInformation(_hidden(len(p))), _hidden),
     "max-gain-log-loss": _largest_information(lk.MaxCostGain(lk.LogLoss())),
@@ -392,7 +439,7 @@ MEASURES = {
     "max-lift-by-symbol": _scaled("scaled", lk.SymbolMaxLift, _by_symbol, False),
     "metric": _scaled("scaled-pairs", lk.MetricPrivacy, _line, True),
     "sampled": Reference(
-        "sampled", _sampled, _sampled_lift, cone=_sampled_cone, worst=True, strict=False, singular=True
+        "sampled", _sampled, _sampled_lift, cone=_sampled_cone, worst=True, apart=None, singular=True
     ),
     "inferential": _ratio("ldp", lk.InferentialPrivacy(), **_BOTH, pairs=_all),
 }  # fmt: skip

@@ -5,6 +5,7 @@ are taken where the last program's columns lie, until the program overestimates 
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,7 +36,7 @@ class Question:
     """min cost.W + sum of the columns of the objective's measures, W stochastic, within budgets and limits.
 
     Several objective terms (one for each joint): the largest of them; likewise the largest <table, W> of `peaks`.
-    `support`: where W may be positive.
+    `support`: where W may be positive. `nearness`: a convex function of W and its slope; at most 0 is asked for.
     """
 
     cost: np.ndarray  # (X, Y)
@@ -43,6 +44,7 @@ class Question:
     terms: list[Limit]
     support: np.ndarray
     peaks: tuple[np.ndarray, ...] = ()
+    nearness: Callable[[np.ndarray], tuple[float, np.ndarray]] | None = None
     pools: dict[int, list[np.ndarray]] = field(default_factory=dict)
 
 
@@ -84,6 +86,11 @@ def least(question: Question, seeds: np.ndarray | None = None) -> tuple[float, n
             return np.inf, None
         bound, mechanism, sums = solved
         missed = [_refine(question, i, mechanism, sums[i]) for i in range(len(question.terms))]
+        if question.nearness is not None:
+            value, slope = question.nearness(mechanism)
+            if value > 0:
+                question.constraints.append((slope, float((slope * mechanism).sum()) - value))
+            missed.append(value)
         if max(missed, default=0.0) <= _CLOSED:
             break
     return bound, mechanism

@@ -256,6 +256,16 @@ def test_an_output_that_excludes_one_symbol_alone_has_an_infinite_divergence():
     assert jp.solve(problem).mechanism[0, 0] == pytest.approx(1.0)
 
 
+def test_a_divergence_without_slack_makes_two_symbols_alike_and_no_others():
+    """The bound was 0; a symbol without mass divided by it. Symbols 0 and 1 share an output."""
+    joint = np.diag([0.25, 0.25, 0.5, 0.0])[:, :3]
+    form = {"leakage_budget": 0.0, "leakage": lk.RenyiDivergence(0, 1, 2.0)}
+    problem = jp.DistortionProblem(joint, 1 - np.eye(3), **form)
+    for solution in (jp.solve(problem), *jp.frontier(problem, leakage_budgets=[0.0]).solutions):
+        assert solution.status == "optimal"
+        assert solution.value == pytest.approx(0.25, abs=1e-6)
+
+
 @pytest.mark.parametrize("order", [1.000001, 2.0, 1000.0])
 def test_a_divergence_of_any_order_is_that_of_randomised_response(order):
     """Powers of the ratio of order 1000 are no float64; near order 1 nothing of the size 1/(b-1) is left to cancel."""

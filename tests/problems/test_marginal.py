@@ -174,6 +174,8 @@ def test_weights_of_a_linear_program_are_exact_to_its_tolerance_only():
         ({"marginal": [0.5, 0.5, 0.5, -0.5]}, r"marginal\[.*3\]"),
         ({"marginal": [0.5, 0.5, 0.5, 0.5]}, "marginal"),
         ({"within": -0.1}, "within must be"),
+        ({"joint": np.stack([JOINT, JOINT]), "within": 0.1}, "^joint: how y is moved"),
+        ({"joint": np.stack([JOINT, JOINT]), "cost": HAMMING}, "^joint: how y is moved"),
         ({"within": 0.1, "cost": np.ones((4, 3))}, r"cost has shape \(4, 3\)"),
         ({"within": 0.1, "cost": -HAMMING}, r"cost\[0, 1\] is negative"),
         ({"within": 0.1, "cost": HAMMING, "divergence": jp.leakage.ChiSquared()}, "give one of them"),

@@ -11,6 +11,7 @@ from jaxpriv.program.certificates import Certificate
 from jaxpriv.solvers import Goal
 from tests.cases import drawn_joint, raised, value_of
 from tests.grid import judge
+from tests.grid.measures import independent
 from tests.grid.optimum import Limit, Question, least
 
 from .checks import proved
@@ -145,7 +146,7 @@ def test_zero_leakage_under_every_joint_of_a_set():
     table = 1.0 - np.eye(5)
     solution = proved(jp.DistortionProblem(joints, table, leakage=MEASURES["gain-brier"], leakage_budget=0.0))
     costs = tuple(joint.sum(axis=0)[:, None] * table for joint in joints)
-    terms = [Limit(judge.INDEPENDENCE, joint, 0.0) for joint in joints]
+    terms = [Limit(judge.zero(independent), joint, 0.0) for joint in joints]
     optimum = least(Question(np.zeros((5, 5)), [], terms, np.ones((5, 5), dtype=bool), costs))[0]
     assert solution.value == pytest.approx(optimum, abs=1e-7)
 
