@@ -19,6 +19,7 @@ PACKAGES = (
     "ecos",
     "scs",
     "moreau",
+    "mpax",
     "qics",
     "cyipopt",
     "qif",

@@ -12,7 +12,8 @@ GAPS = (1e-2, 1e-4, 1e-6, 1e-8)
 FINE_GAPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 
 CONIC = ("clarabel", "ecos", "scs")
-LINEAR = ("interior-point", "clarabel", "highs", "highs-ipm", "scs")
+FIRST_ORDER = ("hybrid-gradient", "augmented-lagrangian", "mpax")
+LINEAR = ("interior-point", "clarabel", "highs", "highs-ipm", "scs", "moreau", *FIRST_ORDER)
 # Shares of what a release of X as it is leaks: in the worst outcome, and for each linear measure.
 SHARES = (0.05, 0.6)
 MEASURES = (("max-lift", 0.2), ("local-dp", 0.05), ("maximal-leakage", 0.2))

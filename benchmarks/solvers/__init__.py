@@ -5,6 +5,7 @@ from benchmarks.solvers.conic import FORMULATIONS, INTERIOR, Conic
 from benchmarks.solvers.conic_limits import LINEAR_FORMULATIONS, WORST_FORMULATIONS
 from benchmarks.solvers.dit import Dit
 from benchmarks.solvers.funnels import ConcavePart, DouglasRachford
+from benchmarks.solvers.mpax import Mpax
 from benchmarks.solvers.ours import OurCurve, OurFunnel, Ours
 from benchmarks.solvers.qics import Qics
 from benchmarks.solvers.qif import Qif
@@ -22,6 +23,8 @@ _ALL: tuple[Solver, ...] = (
     Ours("blahut-arimoto"),
     Ours("accelerated"),
     Ours("two-grid", needs=frozenset({"ordered"})),
+    Ours("hybrid-gradient", limits=True),
+    Ours("augmented-lagrangian", needs=frozenset({"linear"}), limits=True),
     OurFunnel("column-generation"),
     OurFunnel("greedy"),
     OurFunnel("greedy-ratio"),
@@ -56,6 +59,7 @@ _ALL: tuple[Solver, ...] = (
         for form in WORST_FORMULATIONS
     ),
     *(Conic("highs", linear=form) for form in LINEAR_FORMULATIONS),
+    Mpax(),
     ConcavePart(),
     DouglasRachford(),
     Qics(),

@@ -85,10 +85,13 @@ _SOLVERS: Mapping[str, tuple[str, str]] = {
     "qif": ("green", "X"),
     "dit": ("black", "D"),
     "moreau": ("green", "P"),
+    "mpax": ("orange", "s"),
     "dnlp-ipopt": ("purple", "v"),
     "qics": ("black", "X"),
 }
-_OTHERS = frozenset({"clarabel", "ecos", "scs", "highs", "highs-ipm", "qif", "dit", "moreau", "dnlp-ipopt", "qics"})
+_OTHERS = frozenset(
+    {"clarabel", "ecos", "scs", "highs", "highs-ipm", "qif", "dit", "moreau", "mpax", "dnlp-ipopt", "qics"}
+)
 
 
 def solver_style(name: str) -> dict[str, str | float]:
