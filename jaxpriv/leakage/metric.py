@@ -45,8 +45,8 @@ class _Scaled(AbstractPointwiseLeakage):
     @property
     def unbudgeted(self) -> str:
         return (
-            f"the least multiple of the scales of {type(self).__name__} within a budget is no convex program; minimise "
-            "the distortion at a leakage_budget"
+            f"the least multiple of the scales of {type(self).__name__} within a budget is no convex program; use "
+            "leakage_budget, which minimises the distortion"
         )
 
     def rules_at_peak(self, view: View) -> Rules | None:

@@ -63,7 +63,7 @@ def test_what_is_refused():
         assert_refused("scales", lk.MetricPrivacy, scales)
     assert_refused("scales is for 2 private symbols", value, lk.MetricPrivacy(np.ones((2, 2))))
     assert_refused(
-        "minimise the distortion at a leakage_budget",
+        "use leakage_budget, which minimises the distortion",
         jp.solve,
         jp.DistortionProblem(JOINT, TABLE, leakage=lk.MetricPrivacy(SCALES), budget=0.3),
     )
