@@ -266,9 +266,18 @@ class AcceleratedMirrorDescent(AbstractSolver):
             free = (prices > least) | (over > 0)
             # A hundred times below what the relative misses allow: it keeps equal budgets from a singular matrix.
             ridge = 1e-12 * jnp.diagonal(now.spread) + jnp.finfo(over.dtype).tiny
-            move = newton_move(now.spread, over, free, ridge)
             # Doubling and halving at most keeps Newton where its model holds.
-            moved = jnp.maximum(jnp.clip(prices + move, 0.5 * prices, 2.0 * prices + unit), least)
+            low, high = jnp.maximum(least, 0.5 * prices), 2.0 * prices + unit
+
+            def hold(_: Arr, carry: tuple[Arr, Arr]) -> tuple[Arr, Arr]:
+                """Prices that Newton's move of the free ones takes to `low` stay there; the others move given that."""
+                free, moved = carry
+                fixed = jnp.where(free, 0.0, moved - prices)
+                newton = prices + newton_move(now.spread, over - now.spread @ fixed, free, ridge)
+                return free & (newton > low), jnp.where(free, jnp.maximum(newton, low), moved)
+
+            # Every round but the last holds one price more, or changes nothing.
+            moved = jnp.minimum(lax.fori_loop(0, len(prices), hold, (free, prices))[1], high)
             prices = jnp.where(count == 0, guess, moved)  # the first pass is at the guess: one copy of the code
             return prices, self._pass(problem, rules, prices, total), count + 1
 

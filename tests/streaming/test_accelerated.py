@@ -59,6 +59,15 @@ def test_two_budgets_on_rough_data_with_zeros_and_empty_symbols(rough):
     assert all(record.solver == "accelerated" and record.seconds > 0 for record in seen)
 
 
+def test_prices_that_fall_to_their_least_leave_the_others_where_budgets_are_met():
+    """Cut price by price, Newton's moves took the rising price far beyond its place, and prices never fall again."""
+    rng = np.random.default_rng(8)
+    joint, tables = rng.dirichlet(np.full(8, 0.3)).reshape(2, 4), rng.uniform(size=(2, 4, 4)) * (1 - np.eye(4))
+    budget = rng.uniform(0.05, 0.9, 2) * (joint.sum(axis=0) @ tables).min(axis=1)
+    problem = jp.DistortionProblem(joint, list(tables), budget=budget)
+    assert jp.solve(problem, jp.AcceleratedMirrorDescent(single=False), tol=1e-6).status == "optimal"
+
+
 def test_a_relative_tolerance_counts_the_whole_objective():
     """The reduction shifts costs; the allowance is relative to the value that the user sees."""
     joint = smooth_joint(12, 3)
