@@ -1,6 +1,6 @@
 """Funnels with a multiplier inside of jit and on the host, beside the certified optimum.
 
-    python -m benchmarks.funnel_prices [--seeds 5]
+    python -m benchmarks.funnel_prices [--seeds 5] [--measure maximal-leakage]
 
 Seven pairs of a joint, Dirichlet of parameter .6, and a multiplier: 4 x 10 to 6 x 20. A row has how far the local
 search ends above the certified optimum, relative to it: the median and the largest of the seeds of its random starts,
@@ -15,6 +15,7 @@ import numpy as np
 
 import jaxpriv as jp
 from jaxpriv.funnels.local import DifferenceOfConvex
+from jaxpriv.leakage.registry import parameters_of
 
 SIZES = ((3, 6), (3, 8), (4, 10), (5, 14), (6, 20))
 MULTIPLIERS = (0.2, 0.5, 0.8, 0.3)
@@ -35,12 +36,14 @@ def pairs() -> list[tuple[np.ndarray, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
-    seeds = range(parser.parse_args().seeds)
+    parser.add_argument("--measure", default="mutual-information")
+    asked = parser.parse_args()
+    seeds, measure = range(asked.seeds), jp.leakage.by_name(**parameters_of(asked.measure))
     print(
         "| joint | multiplier | in one program, median / largest | on the host, median / largest |\n|---|---|---|---|"
     )
     for joint, multiplier in pairs():
-        problem, found = jp.FunnelProblem(joint, multiplier=multiplier), []
+        problem, found = jp.FunnelProblem(joint, multiplier=multiplier, leakage=measure), []
         best = jp.solve(problem, tol=1e-8).value
         for solve in (jax.jit(jp.solve, static_argnums=1, static_argnames="tol"), jp.solve):
             values = [float(solve(problem, DifferenceOfConvex(seed=seed), tol=TOL).value) for seed in seeds]
