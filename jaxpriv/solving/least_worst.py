@@ -190,8 +190,9 @@ def searched(stages: Stages, start: np.ndarray, face: Face | None) -> tuple[Cert
                 continue
             open_low, open_high = min(open_low, e), max(open_high, e)
         before, width = width, high - low
+        half = 0.5 * width if math.isfinite(width) else GROWTH * max(low, FIRST) - low
         if open_low <= open_high:  # close in on those limits from both sides, as far as there is something to gain
-            over, under = high - open_high, open_low - low
+            over, under = min(high, GROWTH * max(open_high, FIRST)) - open_high, open_low - low
             if face is not None or max(over, under) <= open_high - open_low:
                 break
             e = open_high + _CLOSER * over if over > under else open_low - _CLOSER * under
@@ -204,11 +205,10 @@ def searched(stages: Stages, start: np.ndarray, face: Face | None) -> tuple[Cert
                 e = min(max(e - f / slope + ABOVE * allowed, low + least), high - margin)
                 needed = NEEDED * allowed * abs(slope)
             else:
-                e = low + 0.5 * width if math.isfinite(width) else GROWTH * max(low, FIRST)
-                needed, slow = 0.0, 0
+                e, needed, slow = low + half, 0.0, 0
         else:  # the distance is 0 at every limit that can be met: there is no slope
             near = below and (not near or width < 0.5 * before)
-            e = low + (min(FROM_END * float(goal.tol), 0.5 * width) if near else 0.5 * width)
+            e = low + (min(FROM_END * float(goal.tol), half) if near else half)
     return dataclasses.replace(best, duals=proof), high, low
 
 
