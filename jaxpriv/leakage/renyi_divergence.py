@@ -118,9 +118,11 @@ class RenyiDivergence(AbstractExponentialMeanLeakage):
         )
 
     def rules(self, view: View) -> Rules:
-        first, other = (None if s is None else view.joint[s] / view.prior[s] for s in (self.symbol, self.other))
-        law = np.eye(view.joint.shape[1])[-1] if other is None else other
-        return f_rules(PowerCurve(self.order), View(first[None], np.ones(1), law))
+        law = np.eye(view.joint.shape[1])[-1]
+        if self.other is not None:
+            law = view.joint[self.other] / view.prior[self.other]
+        first = view.joint[self.symbol, None] / view.prior[self.symbol]
+        return f_rules(PowerCurve(self.order), View(first, np.ones(1), law))
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """1/(b-1) ln( 1 + b (b-1) q f(p/q) / P(y) ), p = P(y|s), q = P(y|s'): in logarithms where (p/q)^b overflows."""
