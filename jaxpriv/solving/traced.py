@@ -314,7 +314,7 @@ def _idle(mass: Arr) -> Term:
 # moves is known to the order of the gap, in units of the curvature, so to fewer digits than its value. A choice.
 _CLOSER = 1e-3
 # Where one mechanism is optimal no larger share of the mass moves with costs of the size of the products
-# (`path_tangent`): at a tolerance of 1e-10 at most 3e-10 did, of two or more optimal ones at least 2e-5. A choice.
+# (`path_tangent`): at a tolerance of 1e-10 at most 2.4e-9 did, of two or more optimal ones at least 2e-5. A choice.
 _DETERMINED = 1e-5
 
 

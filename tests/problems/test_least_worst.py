@@ -10,6 +10,7 @@ from jaxpriv import leakage as lk
 from jaxpriv.program import program_of
 from jaxpriv.solvers import Goal, InteriorPoint
 from tests.cases import drawn_joint, raised, thorough, value_of
+from tests.grid.cells import Cell, data_of, problem_of
 
 from .checks import accepted, proved
 from .measured_cases import MEASURES as BUILT_IN
@@ -189,3 +190,10 @@ def test_a_budget_below_the_least_distortion_is_named_in_its_own_unit():
         with raised(jp.InfeasibleError, message) as error:
             jp.solve(jp.DistortionProblem(joint, tables, budget=budget, leakage=lk.MaxLift()))
     assert error.value.proof["multipliers"] == [0.0, 1.0]
+
+
+def test_a_face_on_which_nothing_finite_is_known_yet():
+    """The limit after the first ones was infinite, and the program at that one has fewer rows: NumPy raised."""
+    cell = Cell("linear-program", "transport", "limits", "ldp", "erasure", "inside", "float32")
+    data = data_of(cell.form, cell.also, cell.measure, cell.structure, cell.level, rounded=True)
+    proved(problem_of(cell, data), solver="linear-program")
