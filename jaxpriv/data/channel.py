@@ -159,13 +159,14 @@ class Gibbs(AbstractChannel):
             costs = jnp.stack([d.rows(index) for d in distortions])
             used = (rows * costs).sum(axis=2) @ columns.sum(axis=1)
             moved = jnp.matmul(rows.T, columns, precision="highest")
-            return (moved, used), abs(costs).max(axis=2).T
+            # A relative error of e^L is the absolute error of L, a sum of S + M products. Those of a rare private
+            # symbol are small whatever its score.
+            shares = block(gibbs.joint, gibbs.prior, index, valid).conditional
+            return (moved, used), shares @ abs(gibbs.scores).max(axis=0) + gibbs.prices @ abs(costs).max(axis=2)
 
-        (columns, used), largest = stream(on_block, (self, joint), inputs, block_size(outputs, 8), mesh)
-        # A relative error of e^L is the absolute error of L, a sum of S + M products.
-        size = 1.0 + abs(self.scores).max() + self.prices @ largest.max(axis=0)
+        (columns, used), sizes = stream(on_block, (self, joint), inputs, block_size(outputs, 8), mesh)
         terms = self.scores.shape[1] + len(distortions) + 8
-        return Pushed(columns, used, terms * jnp.finfo(size.dtype).eps * size)
+        return Pushed(columns, used, terms * jnp.finfo(sizes.dtype).eps * (1.0 + sizes.max()))
 
     def draw(self, key: Array, index: Arr) -> Arr:
         return _draw_from_rows(self, key, index)

@@ -17,11 +17,13 @@ RNG = np.random.default_rng(1)
 SIZE, PRIVATE = 24, 3
 JOINT = smooth_joint(SIZE, PRIVATE)
 COST = jp.distortion.absolute(line(SIZE))
+RARE = np.diag([1e-9, 1.5, 1.5]) @ JOINT
+RARE = RARE / RARE.sum()
 
 
 def gibbs(joint=JOINT, cost=COST):
     outputs = cost.shape[1]
-    scores = RNG.normal(size=(outputs, joint.shape[0]))
+    scores = RNG.normal(size=(outputs, joint.shape[0])) / joint.sum(axis=1)
     return channel.Gibbs(Stored(joint), (cost,), joint.sum(axis=1), scores, np.array([3.0]))
 
 
@@ -37,7 +39,7 @@ def coset(size, width, values=None, other=None):
 
 UNEVEN = np.sort(RNG.uniform(0, 1, 22))
 CASES = {
-    "gibbs": lambda: (gibbs(), JOINT, COST),
+    "gibbs, a rare private symbol": lambda: (gibbs(RARE), RARE, COST),
     "deterministic": lambda: (channel.Deterministic(RNG.integers(0, SIZE, SIZE), SIZE), JOINT, COST),
     "mixture": lambda: (
         channel.Mixture(gibbs(), channel.Deterministic(np.arange(SIZE), SIZE), np.asarray(0.3)),
