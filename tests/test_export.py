@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
+from jax.sharding import Mesh, PartitionSpec
 
 import jaxpriv as jp
 from tests.cases import distances, drawn_joint, thorough
@@ -56,6 +57,7 @@ def test_one_program_for_the_cpu_and_an_accelerator_takes_the_kernel_on_the_cpu(
 METHODS = {
     "blahut-arimoto": lk.MutualInformation(),
     "mirror-descent": lk.Sibson(2.0),
+    "accelerated": lk.FInformation(lk.ChiSquared()),
     "hybrid-gradient": lk.MaximalLeakage(),
     "augmented-lagrangian": lk.MaximalLeakage(),
 }
@@ -65,14 +67,17 @@ FACTORS = {"augmented-lagrangian": {"lapack_dtrsm_ffi", "lapack_dpotrf_ffi", "cu
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_first_order_method_is_lowered_for_every_platform(name):
-    """From one trace; no kernel of the host is part of it."""
+    """From one trace, a batch shared among devices; no kernel of the host is part of it."""
 
     def value(joint, budget):
         return jp.solve(jp.DistortionProblem(joint, COSTS, budget=budget, leakage=METHODS[name]), name).value
 
-    shapes = jax.ShapeDtypeStruct(JOINT.shape, float), jax.ShapeDtypeStruct((), float)
-    lowered = export.export(jax.jit(value), platforms=["cpu", "cuda", "tpu"])(*shapes)
+    shapes = jax.ShapeDtypeStruct(JOINT.shape, float), jax.ShapeDtypeStruct((2,), float)
+    along = {"in_specs": (PartitionSpec(), PartitionSpec("b")), "out_specs": PartitionSpec("b")}
+    mesh = Mesh(np.array(jax.devices()[:1]), ("b",))
+    batch = jax.shard_map(jax.vmap(value, in_axes=(None, 0)), mesh=mesh, **along, check_vma=False)
+    lowered = export.export(jax.jit(batch), platforms=["cpu", "cuda", "tpu"])(*shapes)
     assert lowered.platforms == ("cpu", "cuda", "tpu")
-    assert lowered.out_avals == (jax.core.ShapedArray((), np.dtype(float)),)
+    assert [(found.shape, found.dtype) for found in lowered.out_avals] == [((2,), float)]
     called = re.findall(r"custom_call @?\"?(\w+)", lowered.mlir_module())
     assert set(called) == FACTORS.get(name, set())

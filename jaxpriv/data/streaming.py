@@ -11,6 +11,7 @@ logits L[y, x] = - P(.|x) . A_y - sum_k t_k d_k(x, y), W[., x] = softmax_y L[., 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import jax
@@ -47,10 +48,19 @@ def gibbs_logits(scores: Arr, prices: Arr, conditional: Arr, costs: Arr) -> Arr:
 
 
 def gibbs_block(
-    conditional: Arr, joint: Arr, scores: Arr, costs: Arr, prices: Arr, levels: Arr, *, squares: bool
+    conditional: Arr,
+    joint: Arr,
+    scores: Arr,
+    costs: Arr,
+    prices: Arr,
+    levels: Arr,
+    *,
+    squares: bool,
+    portable: bool = False,
 ) -> GibbsBlock:
     """The sums of a block: P(s|x) (B, S), J = P(s, x) (B, S), A (Y, S), d_k (M, Y, B), t (M,), levels (Y,)."""
-    return GibbsBlock(*_run[squares](conditional, joint, scores, costs, prices, levels))
+    run = partial(portable_block, squares=squares) if portable else _run[squares]
+    return GibbsBlock(*run(conditional, joint, scores, costs, prices, levels))
 
 
 def portable_block(
@@ -286,12 +296,13 @@ def gibbs_pass(
     *,
     spread: bool,
     mesh: Mesh | None,
+    portable: bool = False,
 ) -> Pass:
     """One pass over W[x, .] = softmax_y( -P(.|x) . A_y - sum_k t_k d_k(x, y) ), A = `scores`, t = `prices`.
 
     The blocks have the precision of `prior`; sums over x that a step test subtracts are in that of
     `scores` (float64). `levels` (Y,) is added to the logits in `hard` alone; `spread` computes the
-    covariances too.
+    covariances too. `portable`: without the kernel of the CPU, in programs that are lowered for several platforms.
     """
     inputs, outputs = distortions[0].shape
     low, high = prior.dtype, scores.dtype
@@ -300,7 +311,7 @@ def gibbs_pass(
     def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
         data = block(joint, prior, index, valid)
         costs = jnp.swapaxes(all_costs(distortions, index, low), 1, 2)
-        got = gibbs_block(data.conditional, data.joint, a, costs, t, lift, squares=spread)
+        got = gibbs_block(data.conditional, data.joint, a, costs, t, lift, squares=spread, portable=portable)
         mass, mean = data.mass.astype(high), got.mean
         covariance = jnp.zeros((len(mean), len(mean)), high)
         if spread:

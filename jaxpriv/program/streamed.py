@@ -56,7 +56,7 @@ class StreamedProgram(eqx.Module):
     def leakage(self, columns: Arr) -> Arr:
         """L of an output joint (Y, S); outputs without mass add nothing, whose lifts XLA could divide by 0."""
         seen = xp.where(columns.sum(axis=1, keepdims=True) > _least_mass(columns), columns, 0.0)
-        return self.term.rule_set.columns(self.term, self.rows(seen).T).sum()
+        return self.term.support(self.rows(seen)).sum()
 
     def rules(self, columns: Arr, least: float = 0.0) -> Arr:
         """The adversary's best rules about an output joint (Y, S), (Y, T), finite: lifts below `least` count as that.
@@ -67,10 +67,9 @@ class StreamedProgram(eqx.Module):
         mass = columns.sum(axis=1, keepdims=True)
         present = xp.maximum(columns, xp.maximum(least * mass * self.prior, 1e8 * tiny))
         present = xp.where(mass > _least_mass(columns), present, self.prior)
-        return self.term.rule_set.gradient(self.term, self.rows(present))
+        return self.term.rule_at(self.rows(present))
 
     def slack(self, rules: Arr) -> Arr:
         """By how much every score of an output rises, at least, where its rule is moved to the boundary: (Y,)."""
-        term, rule_set = self.term, self.term.rule_set
-        moved = rule_set.normalised(term, rules, rule_set.boundary(term, rules, 0.0).level)
+        moved = self.term.rule_set.normalised(self.term, rules, self.term.boundary(rules, 0.0).level)
         return xp.where(self.prior > 0, self.scores(moved - rules), np.inf).min(axis=1)

@@ -68,6 +68,11 @@ class AbstractSolver(Module):
         del program, state
         return np.array(False)
 
+    def candidate(self, program: PyTree, state: PyTree) -> PyTree:
+        """The best of a state, as a candidate for the program."""
+        del program
+        return state.best
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 from jaxtyping import Array, PyTree
@@ -36,10 +37,16 @@ from jaxtyping import Array, PyTree
 from jaxpriv._runtime.importing import renamed
 from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import COUNT, check_fields
+from jaxpriv.data.channel import Gibbs
+from jaxpriv.data.distortion import Matrix
+from jaxpriv.data.joints import Stored
 from jaxpriv.data.streaming import Pass, check_mesh, gibbs_pass
 from jaxpriv.errors import InputError
+from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.program.streamed import StreamedProgram
 from jaxpriv.solvers._base import AbstractSolver, Measures, newton_move
+from jaxpriv.solvers.interior_point.candidate import no_candidate, with_mechanism, with_rules
+from jaxpriv.solvers.interior_point.system import rearrange
 
 # All numbers here are choices that change steps and time only: values and bounds are computed again in float64.
 #
@@ -84,6 +91,26 @@ class Problem(eqx.Module):
     at_feasible_point: Arr  # (M,) E d_k of the mechanism that repairs a violated budget
     feasible_leakage: Arr  # ()
     scales: Arr  # (M,) a typical size of each distortion
+    portable: bool = eqx.field(static=True, default=False)  # whether passes leave the kernel of the CPU alone
+
+    @staticmethod
+    def of(program: "Problem | Program") -> "Problem":
+        """That of a program of one smooth average under budgets, or with a cost. The sum of its rows at x weighs the
+        relative entropies, and costs are counted in times of it.
+        """
+        if isinstance(program, Problem):
+            return program
+        (term,) = program.terms
+        priced = not len(program.budgets)
+        mass = term.rows.sum(axis=0)[:, None]
+        costs = jnp.where(mass > 0, program.cost[None] if priced else program.constraints, 0.0)
+        tables = tuple(Matrix(cost) for cost in costs / jnp.where(mass > 0, mass, 1.0))
+        target = (jnp.ones(1, mass.dtype), None) if priced else (None, program.budgets)
+        prior, point = term.rows.sum(axis=1), program.feasible_point
+        stated = StreamedProgram(Stored(term.rows), tables, prior, term, None, term.support(prior[None])[0], *target)
+        leakage = stated.leakage(jnp.matmul(point.T, term.rows.T))
+        used, scales = (costs * point).sum(axis=(1, 2)), costs.sum(axis=1).min(axis=1)
+        return Problem(stated, stated, used, leakage, jnp.maximum(scales, jnp.finfo(mass.dtype).tiny), portable=True)
 
 
 class AcceleratedState(eqx.Module):
@@ -125,30 +152,33 @@ class AcceleratedMirrorDescent(AbstractSolver):
         check_fields(self, COUNT, "patience")
         check_mesh(self.mesh, "AcceleratedMirrorDescent")
 
-    def blank(self, problem: Problem) -> StreamedCandidate:
+    def blank(self, problem: Problem | Program) -> StreamedCandidate:
         """No mechanism yet, and the bound that leakage >= 0 gives."""
-        program = problem.program
-        rules, prices = jnp.zeros((program.shape[1], len(program.term.reference))), jnp.zeros(len(program.distortions))
-        return StreamedCandidate(rules, prices, jnp.array(jnp.inf), rules, prices, jnp.array(-jnp.inf))
+        program = Problem.of(problem).program
+        none = jnp.zeros((), program.prior.dtype)
+        rules = jnp.zeros((program.shape[1], len(program.term.reference)), none.dtype)
+        prices = jnp.zeros(len(program.distortions), none.dtype)
+        return StreamedCandidate(rules, prices, none + jnp.inf, rules, prices, none - jnp.inf)
 
-    def init(self, problem: Problem, attempt: ScalarLike, best: StreamedCandidate) -> AcceleratedState:
+    def init(self, problem: Problem | Program, attempt: ScalarLike, best: StreamedCandidate) -> AcceleratedState:
         """From the release that is uniform, or as near to it as the budgets allow."""
         del attempt
+        problem = Problem.of(problem)
         blank = self.blank(problem)
-        none = jnp.zeros_like(blank.prices)
-        prices, now = self._meet(problem, blank.rule, jnp.zeros(()), none, none, jnp.zeros(()), _FIRST_PASSES)
+        zero, none = jnp.zeros_like(blank.value), jnp.zeros_like(blank.prices)
+        prices, now = self._meet(problem, blank.rule, zero, none, none, zero, _FIRST_PASSES)
         return AcceleratedState(
             rules=blank.rule,
             prices=prices,
-            total=jnp.zeros(()),
+            total=zero,
             now=now,
             average=now.columns,
-            control=jnp.array(jnp.inf),
-            gain=jnp.ones(()),
+            control=blank.value,
+            gain=jnp.ones_like(zero),
             rates=prices,
             allowance=_FIRST_ALLOWANCE * (problem.program.leakage(now.columns) - problem.program.least),
             since=jnp.array(0),
-            mark=jnp.array(jnp.inf),
+            mark=blank.value,
             best=best,
         )
 
@@ -158,10 +188,11 @@ class AcceleratedMirrorDescent(AbstractSolver):
         fresh = (now, jnp.minimum(state.gain, 1.0), jnp.array(0), jnp.array(jnp.inf), self.blank(problem))
         return eqx.tree_at(lambda s: (s.now, s.gain, s.since, s.mark, s.best), state, fresh)
 
-    def step(self, problem: Problem, state: AcceleratedState) -> AcceleratedState:
+    def step(self, problem: Problem | Program, state: AcceleratedState) -> AcceleratedState:
         """One accelerated step; the gain is raised until its test passes (it mostly does at once)."""
+        problem = Problem.of(problem)
         program = problem.program
-        slack, cap = _SINGLE if self.single else _DOUBLE
+        slack, cap = _SINGLE if problem.operators.prior.dtype == np.float32 else _DOUBLE
         cap = min(cap * program.term.rule_set.smoothness, _MOST_GAIN)
 
         def attempt(carry: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
@@ -221,17 +252,27 @@ class AcceleratedMirrorDescent(AbstractSolver):
             best=best,
         )
 
-    def terminate(self, problem: Problem, state: AcceleratedState) -> Arr:
+    def terminate(self, problem: Problem | Program, state: AcceleratedState) -> Arr:
         """After `patience` steps without progress, or where numbers have left their range."""
         del problem
         return (state.since >= self.patience) | ~jnp.isfinite(state.allowance)
 
+    def candidate(self, program: Program, state: AcceleratedState) -> Candidate:
+        """The Gibbs mechanism as a table, and the best rules at the prices that are best for them."""
+        best, stated = state.best, Problem.of(program).program
+        gibbs = Gibbs(stated.joint, stated.distortions, stated.prior, stated.scores(best.gibbs), best.prices)
+        candidate = with_mechanism(program, no_candidate(program), gibbs.weights(jnp.arange(program.cost.shape[0])))
+        prices = best.multipliers if stated.prices is None else best.multipliers[:0]
+        return with_rules(rearrange(program), candidate, best.rule, jnp.ones_like(best.value)[None], prices)
+
     def _pass(self, problem: Problem, rules: Arr, prices: Arr, total: Arr) -> Pass:
         low, program = problem.operators, problem.program
         spread, scores = program.budgets is not None, program.scores(rules)
-        slack = program.slack(rules / jnp.maximum(total, 1e-300))
+        slack = program.slack(rules / jnp.maximum(total, jnp.finfo(total.dtype).tiny))
         levels = -jnp.where(total > 0, total * slack, 0.0)  # no rule yet: outside of some sets
-        return gibbs_pass(low.joint, low.distortions, low.prior, scores, prices, levels, spread=spread, mesh=self.mesh)
+        operators = low.joint, low.distortions, low.prior
+        how = {"spread": spread, "mesh": self.mesh, "portable": problem.portable}
+        return gibbs_pass(*operators, scores, prices, levels, **how)
 
     def _meet(
         self, problem: Problem, rules: Arr, total: Arr, guess: Arr, least: Arr, allowance: Arr, passes: int
@@ -240,8 +281,8 @@ class AcceleratedMirrorDescent(AbstractSolver):
         budgets = problem.program.budgets
         if budgets is None:
             return guess, self._pass(problem, rules, guess, total)
-        zero, square = jnp.zeros(()), jnp.eye(len(guess))
-        columns = jnp.zeros((len(rules), len(problem.program.prior)))
+        zero, square = jnp.zeros_like(total), jnp.eye(len(guess), dtype=total.dtype)
+        columns = jnp.zeros((len(rules), len(problem.program.prior)), total.dtype)
         blank = Pass(columns, jnp.zeros_like(guess), square, zero, zero)
         slack = jnp.maximum(budgets - problem.at_feasible_point, jnp.finfo(budgets.dtype).tiny)
         unit = 1.0 / problem.scales
@@ -252,7 +293,7 @@ class AcceleratedMirrorDescent(AbstractSolver):
             below = jnp.where(prices > least, jnp.maximum(-over, 0.0) / slack, 0.0)
             return jnp.maximum(jnp.maximum(over, 0.0) / slack, below).max()
 
-        worth = jnp.maximum(problem.feasible_leakage - problem.program.least, 1e-300)
+        worth = jnp.maximum(problem.feasible_leakage - problem.program.least, jnp.finfo(total.dtype).tiny)
         floor = jnp.maximum(allowance / worth, _LEAST_MISS)
         floor = jnp.minimum(floor, _MOST_MISS)
 

@@ -76,6 +76,7 @@ class LinearProgram(eqx.Module):
     """The solver `highs` by name: for programs whose terms are all LINEAR, on the host."""
 
     measures: ClassVar[Measures] = "linear"
+    untraceable: ClassVar[str] = "its linear programs are solved by HiGHS, on the host"
 
 
 class _System(NamedTuple):

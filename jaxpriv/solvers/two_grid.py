@@ -51,6 +51,7 @@ class TwoGrid(eqx.Module):
     refine: int = eqx.field(static=True, default=8)
     mesh: Mesh | None = eqx.field(static=True, default=None)
     measures: ClassVar[Measures] = "average"
+    untraceable: ClassVar[str] = "the gaps that it proves decide how many cells come next"
 
     def __check_init__(self) -> None:
         check_fields(self, COUNT, "cells", "most_cells", "refine")

@@ -144,8 +144,12 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         )
     elif taken in ("smooth", "average") and (reason := _not_taken(problem, taken == "average")) is not None:
         raise InputError(f"solver: {name} {reason}; {_instead(problem)}")
-    if isinstance(chosen, (*STREAMING, LinearProgram)) and is_traced(problem):
-        raise InputError(f"solver: {name} runs outside of jit, vmap and grad only; {_instead(problem)} there")
+    if isinstance(chosen, STREAMING) and not problem.streams:
+        raise InputError(f"solver: {name} takes one joint with budgets or multipliers; use 'interior-point'")
+    if (reason := getattr(chosen, "untraceable", None)) is not None and is_traced(problem):
+        raise InputError(
+            f"solver: {name} runs outside of jit, vmap and grad only, because {reason}; {_instead(problem)} there"
+        )
     if isinstance(chosen, BY_PRODUCTS) and (reason := not_by_products(problem)) is not None:
         raise InputError(f"solver: {name} {reason}; use 'interior-point'")
     _check_memory(name, chosen, problem, newton)
@@ -241,7 +245,7 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem, newton:
     if isinstance(chosen, LinearProgram) or (isinstance(chosen, InteriorPoint) and _fits(newton)):
         return
     groups, private, inputs, outputs = problem.sizes
-    if isinstance(chosen, STREAMING):
+    if isinstance(chosen, STREAMING) and not is_traced(problem):
         held = problem.data.held if isinstance(problem.data, Sharded) else inputs
         tables = sum(isinstance(distortion, Matrix) for distortion in problem.distortions)  # whole on every device
         need = (_SCORE_ARRAYS * outputs + held) * private + tables * inputs * outputs

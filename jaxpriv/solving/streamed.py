@@ -65,8 +65,6 @@ def solve_streamed(
     notes: tuple[str, ...],
 ) -> Solution:
     """Solve block by block; with `notes` (the choice was `auto`'s) fall back from one method to the next."""
-    if not problem.streams:
-        raise InputError(f"solver: {name} takes one joint with budgets or multipliers; use 'interior-point'")
     goal, mesh = request.goal, solver.mesh if solver.mesh is not None else all_devices()
     task = Task(goal, step_limit(solver, request.max_steps), mesh, list(notes), request.clock)
     try:

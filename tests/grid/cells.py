@@ -103,15 +103,18 @@ def refusal(cell: Cell) -> str | None:
     else:
         if cell.solver == "linear-program":
             return "solver takes linear programs only"
-    if cell.solver in STREAMING:
+    if cell.solver in STREAMING and cell.transform in TRACED:
+        if cell.solver == "two-grid":
+            return "the gaps that it proves decide how many cells come next"
+        if cell.form == "leakage-budget" or cell.also == "joints":
+            return "streaming solvers take one joint, in budget or multiplier form"
+    elif cell.solver in STREAMING:
         met = (cell.form, cell.level) == ("total-variation", "beyond") or (cell.form, cell.structure) == (
             "transport",
             "single",
         )
         if cell.form in MARGINALS and not met:
             return "streaming solvers meet several budgets by the nearest symbol only"
-        if cell.transform in TRACED:
-            return "streaming solvers run outside of jit, vmap and grad only"
         if cell.form == "leakage-budget" or cell.also == "joints":
             return "streaming solvers take one joint, in budget or multiplier form"
         if cell.transform == "frontier":

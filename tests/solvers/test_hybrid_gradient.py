@@ -70,7 +70,11 @@ def test_every_set_and_form_comes_to_the_certified_optimum(name):
 
 @pytest.mark.parametrize(
     ("solver", "tol", "off", "steepness"),
-    [("hybrid-gradient", 1e-9, 3e-9, 1e-4), *thorough(("mirror-descent", 1e-8, 1e-5, 1e-3))],
+    [
+        ("hybrid-gradient", 1e-9, 3e-9, 1e-4),
+        ("accelerated", 1e-6, 1e-8, 1e-3),
+        *thorough(("mirror-descent", 1e-8, 1e-5, 1e-3)),
+    ],
 )
 def test_inside_of_jit_vmap_and_grad_it_has_the_values_and_slopes_of_the_host(solver, tol, off, steepness):
     def value(budget, solver=solver, tol=tol):

@@ -177,7 +177,7 @@ def in_trace(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Sc
 
     def loop(program: Program, goal: Goal, max_steps: Arr) -> Ended:
         state, steps = last_state(solver, program, goal, max_steps)
-        return Ended(state.best, steps, state.point if isinstance(state, InteriorState) else None)
+        return Ended(solver.candidate(program, state), steps, state.point if isinstance(state, InteriorState) else None)
 
     if not takes(solver, program) or max(_sizes(program)[:3]) > _MOST_SYMBOLS:
         return loop(program, goal, jnp.asarray(max_steps))
