@@ -16,7 +16,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "excess",
         "joint",
     ),
-    "Problems": ("solve", "frontier", "funnel", "watchdog", "leakage", "plot"),
+    "Problems": ("solve", "frontier", "funnel", "envelope", "utility", "watchdog", "leakage", "plot"),
     "Studies": ("sweep", "reproduce"),
     "This installation": ("demo", "info", "cache"),
 }
@@ -45,6 +45,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "frontier": (_PROBLEM, "jaxpriv frontier problem.npz --count 12 --out curve.csv --picture curve.png"),
     "plot": (_PROBLEM, _MAPPING, "jaxpriv plot mapping.npz --out mapping.png"),
     "funnel": (_PROBLEM, "jaxpriv funnel problem.npz --disclosure 0.7 0.9"),
+    "envelope": (_PROBLEM, "jaxpriv envelope problem.npz --delta 0.2 --leakage-budget 0.3 --tol 0.001"),
+    "utility": (
+        "python -c \"import numpy as np; np.savez('sample.npz', counts=[400, 300, 200, 100])\"",
+        "jaxpriv utility sample.npz --limit max-lift=0.5 --confidence 0.95 --out mapping.npz",
+    ),
     "leakage": (_PROBLEM, _MAPPING, "jaxpriv leakage mapping.npz --joint problem.npz"),
     "sweep": (_STUDY, "jaxpriv sweep study.toml --out results"),
     "watchdog": (_PEOPLE, f"jaxpriv watchdog people.csv {_COLUMNS} --target-leakage 0.5"),

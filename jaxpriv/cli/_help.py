@@ -52,6 +52,16 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "PROBLEM.npz|TABLE.csv",
             "`joint` (S,X), or a table of records (.csv, .tsv, .parquet) with --private and --useful.",
         ),
+        "envelope:problem": (
+            "PROBLEM.npz|TABLE.csv",
+            "`joint` (S,X) and `distortion` (X,Y), or a table of records (.csv, .tsv, .parquet) with --private and "
+            "--useful.",
+        ),
+        "utility:data": (
+            "PROBLEM.npz|TABLE.csv",
+            "`joint` (S,X), or P(X) (X,) where X itself is private; with --confidence `counts` (S,X) or (X,) of a "
+            "sample, whole numbers. Or a table of records (.csv, .tsv, .parquet) with --private and --useful.",
+        ),
         "data": (
             "PROBLEM.npz|TABLE.csv",
             "`joint` (S,X) in an .npz, or a table of records (.csv, .tsv, .parquet): then --private and --useful.",
@@ -279,8 +289,16 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "MEASURE=VALUE",
             "A further limit on a measure, in its own unit (logarithms in nats); repeat the option for several. "
             "Parameters stand behind colons: lift=1, sibson:2=0.3, f-information:chi-squared=0.1, "
-            "f-information:e-gamma:1.5=0.1, gain-brier:worst=0.2.",
+            "f-information:e-gamma:1.5=0.1, gain-brier:worst=0.2; maximal-alpha-leakage:2=0.1 holds for every prior of "
+            "S, and maximal-alpha-leakage:2:3=0.1 with beta 3.",
         ),
+        "utility:limit": (
+            "MEASURE=VALUE",
+            "The most that an outcome may say, in nats; repeat the option for several: max-lift=1 (pointwise maximal "
+            "leakage), min-lift=1, lift=1 (both), or ldp=1.",
+        ),
+        "delta": ("DELTA", "The least probability of an event that the limit is about, below 1."),
+        "envelope:leakage_budget": ("EPS", "The most that ln P(E|s)/P(E) may be, in nats."),
         "marginal": (
             "[DIVERGENCE=]V",
             "With --budget: the released marginal P(y) is within the total variation V of P(x), or of `marginal` (Y,) "
@@ -340,6 +358,10 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "seed": ("N", "Seed of the split."),
         "audit:seed": ("", "Seed of the permutations, the resamples and the halves for lower bounds."),
         "confidence": ("LEVEL", "Confidence of all bounds for the population simultaneously."),
+        "utility:confidence": (
+            "LEVEL",
+            "`counts` are a sample, and the limits hold for the population behind it with this probability.",
+        ),
         "audit:confidence": ("", "Confidence with which all upper bounds hold simultaneously."),
         "population": (
             "",

@@ -46,11 +46,12 @@ class MeasureForm(StrEnum):
 
 @dataclass(frozen=True)
 class MeasureOption:
-    """A measure as an option of the command line states it; `value` is its limit."""
+    """A measure as an option of the command line states it; `value` is its limit, `beta` a further parameter of it."""
 
     option: str
     stated: Measure
     value: float = 0.0
+    beta: float | None = None
 
     def check_stated(self) -> None:
         """Refuse, before JAX is imported, a measure that no design can state."""
@@ -74,7 +75,7 @@ class MeasureOption:
                 if related is not None:
                     raise InputError("give scales without neighbours; pairs that are not compared have the scale inf")
                 return scaled[name](arrays["scales"])
-            return jp.leakage.by_name(**vars(self.stated), neighbours=related)
+            return jp.leakage.by_name(**vars(self.stated), beta=self.beta, neighbours=related)
         except InputError as error:
             message = re.sub(r"(^|\b(?:needs|takes|takes no) )(order|divergence|gamma)\b", r"\1--\2", str(error))
             if re.search(r"\bform\b", message):  # not f-information
@@ -175,10 +176,11 @@ def parsed_limit(text: str) -> MeasureOption:
         raise InputError(f"{option} is not NAME[:PARAMETER]=VALUE, as in lift=1 or sibson:2=0.3")
     scalar(value, option, low=0.0, infinite=True)
     try:
-        stated = Measure(**jp.leakage.parameters_of(name))
+        parameters = jp.leakage.parameters_of(name)
     except InputError as error:
         raise InputError(f"--limit {name}: {error} (write NAME:PARAMETER=VALUE, as in sibson:2=0.3)") from error
-    return MeasureOption("--limit", stated, value)
+    beta = parameters.pop("beta", None)
+    return MeasureOption("--limit", Measure(**parameters), value, beta)
 
 
 def distortion_problem(
@@ -186,10 +188,18 @@ def distortion_problem(
     measures: list[MeasureOption],
     **targets: Any,  # noqa: ANN401 (numbers, or lists of them)
 ) -> "jp.DistortionProblem":
-    """The problem of a joint, a distortion, and measures as `measures_of` gives them."""
+    """The problem of a joint, a distortion, and measures as `measures_of` gives them; a mechanism of it has a row more
+    with a limit on maximal alpha-leakage."""
     leakage, *limited = [measure.measure(arrays) for measure in measures]
     limits = [(measure, given.value) for measure, given in zip(limited, measures[1:], strict=True)]
-    return jp.DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **targets)
+    capacities = [
+        pair for pair in limits if isinstance(pair[0], jp.leakage.MaximalAlphaLeakage) and not pair[0].designable
+    ]
+    data = arrays["joint"], arrays["distortion"]
+    form = {**targets, "leakage": leakage, "limits": [pair for pair in limits if pair not in capacities]}
+    if len(capacities) > 1:
+        raise InputError("--limit: give one limit on maximal-alpha-leakage")
+    return jp.with_maximal_alpha(*data, *capacities[0], **form) if capacities else jp.DistortionProblem(*data, **form)
 
 
 def near_marginal(arrays: Arrays, stated: "jp.DistortionProblem", limit: str) -> "jp.DistortionProblem":
@@ -203,8 +213,8 @@ def near_marginal(arrays: Arrays, stated: "jp.DistortionProblem", limit: str) ->
         raise InputError(f"--marginal {limit!r} must be V or DIVERGENCE=V, such as 0.02 or kl=0.01") from None
     scalar(within, "--marginal", low=0.0)
     joint = arrays["joint"]
-    if stated.budget is None or joint.ndim != 2:
-        raise InputError("--marginal goes with --budget and one joint (S,X)")
+    if stated.budget is None or joint.ndim != 2 or stated.shape[0] > joint.shape[1]:
+        raise InputError("--marginal goes with --budget and one joint (S,X), without --limit maximal-alpha-leakage")
     divergence = cost = None
     if name == "transport":
         if "cost" not in arrays:

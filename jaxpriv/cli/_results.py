@@ -12,11 +12,23 @@ from jaxpriv.errors import NotCertifiedError
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
+    from jaxpriv._runtime.clock import Clock
+    from jaxpriv.program.solution import SearchResult
+
 
 def solved(solution: "jp.Solution | jp.FunnelSolution", *names: str) -> JsonRecord:
     """The JSON of a result with these of its numbers."""
     head, last = {"status": solution.status}, {"iterations": solution.steps, "seconds": solution.seconds}
     return {**head, **_output.record_of(solution, *names, "solver"), **last}
+
+
+def searched(
+    result: "SearchResult", *names: str, clock: "Clock", solver: str, iterations: int | None = None
+) -> JsonRecord:
+    """The same of a search on the host, with its steps where they are counted."""
+    steps = {} if iterations is None else {"iterations": iterations}
+    head, seconds = {"status": result.status}, {"compile": 0.0, "solve": clock.seconds}
+    return {**head, **_output.record_of(result, *names), "solver": solver, **steps, "seconds": seconds}
 
 
 def infeasible(*names: str, worst: float = math.inf, seconds: float = 0.0) -> JsonRecord:
@@ -60,7 +72,7 @@ def result_text(record: JsonRecord, best: str, unit: str, shown: Mapping[str, st
         "status": record["status"].replace("_", " "),
         **{line: f"{number} {name}" for line, number in numbers.items()},
         **shown,
-        "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
+        "solver": record["solver"] + (f", {int(record['iterations'])} iterations" if "iterations" in record else ""),
         "time": f"{seconds['compile']:.2f} s to compile, {seconds['solve']:.2f} s to solve",
     }
     return _output.aligned(lines)

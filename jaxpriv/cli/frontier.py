@@ -97,7 +97,13 @@ def frontier(
         made = {
             ".csv": lambda: curve.to_csv().encode(),
             ".json": lambda: _output.json_text(record).encode(),
-            ".npz": lambda: _output.npz_bytes(**curve.arrays()),
+            # A limit on maximal alpha-leakage adds a row to mechanisms.
+            ".npz": lambda: _output.npz_bytes(
+                **{
+                    name: array[:, : arrays["joint"].shape[-1]] if name == "mechanism" else array
+                    for name, array in curve.arrays().items()
+                }
+            ),
         }
         files[out] = made[out.suffix.lower()]()
     files |= _output.picture(picture, lambda: curve.plot(units=units.value, tol=run.tol, line=line))

@@ -79,7 +79,7 @@ def solve(
     if np.isnan(solution.leakage):
         _output.deliver(record, results.json, text, files)
         raise NotCertifiedError("no mapping was found that meets every limit; the lower bound is valid")
-    inputs, outputs = stated.shape
+    inputs, outputs = arrays["joint"].shape[-1], stated.shape[1]
     mapping = np.asarray(solution.mechanism)[:inputs].reshape(inputs, -1, outputs).sum(axis=1)
     _output.deliver(record, results.json, text, files | results.files(lambda: mapping, symbols_of(arrays)))
     if solution.status != "optimal":

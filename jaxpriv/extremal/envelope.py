@@ -37,6 +37,8 @@ _MIXTURES = (0.0, *(10.0**power for power in range(-14, 0)))
 _PRICE = 1e3
 # How far a split stays from the ends of a box, relative to its width.
 _INSIDE = 0.1
+# The most boxes of thresholds that are bounded: a linear program each.
+MOST_BOXES = 1000
 _EPS = float(np.finfo(np.float64).eps)
 # By how much a relative envelope may exceed the limit and count as rounding.
 _ROUNDING = 1e-12
@@ -79,7 +81,7 @@ def envelope_design(
     problem: DistortionProblem,
     *,
     tol: float = 1e-4,
-    max_boxes: int = 1000,
+    max_boxes: int = MOST_BOXES,
     time_limit: float | None = None,
     progress: ProgressLike = None,
 ) -> EnvelopeDesign:
@@ -98,6 +100,14 @@ def envelope_design(
 
     Raises `InputError` for another problem.
     """
+    tol = scalar(tol, "tol", low=0.0, open_low=True)
+    max_boxes = whole(max_boxes, "max_boxes", low=1)
+    with clock_of(time_limit, progress) as clock:
+        return design_within(problem, tol, max_boxes, clock)
+
+
+def design_within(problem: DistortionProblem, tol: float, max_boxes: int, clock: Clock) -> EnvelopeDesign:
+    """`envelope_design` with a clock that is held by the caller."""
     if not isinstance(problem, DistortionProblem):
         raise InputError(f"problem must be a DistortionProblem, not {type(problem).__name__}")
     measure, form = problem.leakage, problem.form
@@ -108,16 +118,13 @@ def envelope_design(
     tables, support = problem.costs()
     if not support.all():
         raise InputError("problem: the distortion forbids pairs, which envelope_design does not take")
-    tol = scalar(tol, "tol", low=0.0, open_low=True)
-    max_boxes = whole(max_boxes, "max_boxes", low=1)
     joint = np.asarray(problem.joints[0], np.float64)
     seen = joint.sum(axis=1) > 0
     # No lift is above 1/P(s), and no mean of lifts over the mass delta above 1/delta: higher limits are none.
     unlimited = 1.0 - np.log(max(delta, joint[seen].sum(axis=1).min()))
     eps = min(float(form.target), unlimited)
     program = _ThresholdPrograms(joint[seen], joint.sum(axis=0)[:, None] * tables[0], delta, eps)
-    with clock_of(time_limit, progress) as clock:
-        design = _search(program, measure, tol, max_boxes, clock)
+    design = _search(program, measure, tol, max_boxes, clock)
     thresholds = np.ones(len(joint))
     thresholds[seen] = design.thresholds
     return EnvelopeDesign(**{**vars(design), "thresholds": thresholds})

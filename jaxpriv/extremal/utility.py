@@ -105,20 +105,26 @@ def maximum_utility(
     Kairouz, Oh and Viswanath 2016, Theorem 4 (LDP: staircase mechanisms, a linear program with 2^|X|
     variables); Grosse, Saeidian and Oechtering 2023 (extremal mechanisms for pointwise maximal leakage).
     """
+    tol = scalar(tol, "tol", low=0.0, open_low=True)
+    joint, limits = stated(source_or_joint, limit, confidence)
+    with clock_of(time_limit, progress) as clock:
+        return utility_within(joint, limits, tol, clock)
+
+
+def stated(source_or_joint: ArrayLike, limit: object, confidence: float | None) -> tuple[np.ndarray, Limits]:
+    """The joint (S, X) and the limits that the arguments of `maximum_utility` state."""
     limits = parse_limits(limit)
     if confidence is not None:
         counts, pairs = source_or_joint, limits.pairs
         limits = parse_limits([(from_samples(measure, counts, confidence), eps) for measure, eps in pairs])
         useful = np.asarray(counts, np.float64).reshape(-1, np.shape(counts)[-1]).sum(axis=0)
         source_or_joint = useful / useful.sum()
-    tol = scalar(tol, "tol", low=0.0, open_low=True)
     joint = joint_array(source_or_joint, "source_or_joint")
     if np.ndim(source_or_joint) == 1:
         # The sum of one axis rounds less than that of a diagonal table: symbols that meet a limit exactly still do.
         mass = np.asarray(source_or_joint, dtype=np.float64)
         joint = np.diag(mass / mass.sum())
-    with clock_of(time_limit, progress) as clock:
-        return utility_within(joint, limits, tol, clock)
+    return joint, limits
 
 
 def utility_within(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> MaximumUtility:

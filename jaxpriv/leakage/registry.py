@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # that module enters its measures here
     from jaxpriv.leakage.f_rules import AbstractDivergence
 
 _Maker = TypeVar("_Maker", bound=Callable[..., AbstractLeakage])
-_PARAMETERS = ("order", "divergence", "gamma", "neighbours")
+_PARAMETERS = ("order", "beta", "divergence", "gamma", "neighbours")
 
 
 @dataclass
@@ -50,7 +50,7 @@ def named(
     Args:
         name: lower case, words joined by hyphens. One name may have an average and a worst form.
         form: 'average' or 'worst'; the first one entered is the default.
-        needs: parameters without which there is no measure, of order, divergence, gamma and neighbours.
+        needs: parameters without which there is no measure, of order, beta, divergence, gamma and neighbours.
         takes: parameters that it may be given.
         reported: the parameters of each of its rows in `report`, none of them: ().
 
@@ -107,6 +107,7 @@ def by_name(
     *,
     form: str | None = None,
     order: ScalarLike | None = None,
+    beta: ScalarLike | None = None,
     divergence: "str | AbstractDivergence | None" = None,
     gamma: ScalarLike | None = None,
     neighbours: ArrayLike | None = None,
@@ -114,17 +115,17 @@ def by_name(
     """The measure with a command-line name; `NAMES` lists them.
 
     `form` is 'average' or 'worst' (None: the measure's own); "mutual-information" in its worst form
-    is "max-information". `order` belongs to the measures of Renyi's order, `divergence` (a name of
-    `DIVERGENCES` or an `AbstractDivergence`) to f-information, `gamma` to divergence 'e-gamma',
-    `neighbours` to ldp. Raises `InputError` for an unknown name (listing the known ones), a form
-    that the measure does not have, and a parameter that it lacks or does not take.
+    is "max-information". `order` belongs to the measures of Renyi's order, `beta` to
+    maximal-alpha-leakage, `divergence` (a name of `DIVERGENCES` or an `AbstractDivergence`) to f-information, `gamma`
+    to divergence 'e-gamma', `neighbours` to ldp. Raises `InputError` for an unknown name (listing the known ones), a
+    form that the measure does not have, and a parameter that it lacks or does not take.
     """
     forms = forms_of(name)
     entry = _ENTRIES[name]
     chosen = forms[0] if form is None else form
     if not isinstance(chosen, str) or chosen not in forms:
         raise InputError(f"{name} has no form {chosen!r}; it has: {', '.join(forms)}")
-    given = {"order": order, "divergence": divergence, "gamma": gamma, "neighbours": neighbours}
+    given = dict(zip(_PARAMETERS, (order, beta, divergence, gamma, neighbours), strict=True))
     parameters = {key: value for key, value in given.items() if value is not None}
     for key in entry.needs:
         if key not in parameters:
@@ -138,7 +139,8 @@ def by_name(
 def parameters_of(text: str) -> Arguments:
     """The arguments of `by_name` in a text NAME[:PARAMETER...]: "sibson:2", "gain-brier:worst", "f-information:kl".
 
-    A parameter is a form, a divergence or a number: the order, or gamma of f-information. Raises `InputError` for any
+    A parameter is a form, a divergence or a number: the order, then the beta of maximal-alpha-leakage, or gamma of
+    f-information. Raises `InputError` for any
     other text, and for a name or parameters that `by_name` does not take.
     """
     from jaxpriv.leakage import DIVERGENCES  # it imports the measures, which import this module
@@ -152,7 +154,8 @@ def parameters_of(text: str) -> Arguments:
         elif parameter in DIVERGENCES:
             key = "divergence"
         else:
-            key = "gamma" if name == "f-information" else "order"
+            second = "order" in arguments and name in names_with("beta")
+            key = "gamma" if name == "f-information" else "beta" if second else "order"
         if key in arguments:
             raise InputError(f"{text!r} gives {key} twice")
         try:

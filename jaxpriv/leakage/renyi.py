@@ -354,7 +354,7 @@ class MaximalLeakage(AbstractExponentialMeanLeakage):
 
 
 # No row of a report: the search for the prior would take as long to compile as half of the others together.
-@named("maximal-alpha-leakage", "average", needs=("order",), reported=())
+@named("maximal-alpha-leakage", "average", needs=("order",), takes=("beta",), reported=())
 class MaximalAlphaLeakage(_OfOrder):
     """Maximal alpha-leakage of order a in [1, inf], in nats: the most that any function of S leaks to an adversary who
     minimises alpha-loss,
@@ -423,9 +423,9 @@ class MaximalAlphaLeakage(_OfOrder):
     @property
     def instead(self) -> str:
         return (
-            f"{self.label} is the largest over all priors, and no sum over the outputs; use with_maximal_alpha, a "
-            "problem with a limit on it at beta 1 or at least the order, at beta 1 MaximalLeakage() too, and elsewhere "
-            "LocalDifferentialPrivacy(), which is at least as large up to the factor alpha/(alpha - 1)"
+            f"{self.label} is the largest over all priors, and no sum over the outputs; use with_maximal_alpha (a "
+            "further --limit), a limit on it at beta 1 or at least the order, at beta 1 MaximalLeakage() too, and "
+            "elsewhere LocalDifferentialPrivacy(), which is at least as large up to the factor alpha/(alpha - 1)"
         )
 
     def rules(self, view: View) -> Rules:

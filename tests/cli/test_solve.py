@@ -177,6 +177,17 @@ def test_limits_beside_the_objective(problem):
     assert both["value"] >= alone["lower_bound"] - 1e-9
 
 
+def test_a_limit_under_every_prior(problem):
+    """Local Renyi differential privacy of order 2, of every pair of rows."""
+    asked = "problem.npz --budget 0.5 --limit maximal-alpha-leakage:2:2=0.08"
+    solved(asked, "--out m.npz")
+    answered("frontier", asked, "--out c.npz")
+    for mechanism in (np.load("m.npz")["mechanism"], *np.load("c.npz")["mechanism"]):
+        assert mechanism.shape == DISTORTION.shape
+        rows = (JOINT / JOINT.sum(axis=1, keepdims=True)) @ mechanism
+        assert np.log((rows[:, None] ** 2 / rows[None]).sum(axis=-1)).max() == pytest.approx(0.08, abs=1e-4)
+
+
 def test_the_released_marginal(save):
     """That of x, or the one of the file: the mapping is one of the outputs of the distortion."""
     target = np.array([0.4, 0.2, 0.2, 0.2])
@@ -304,6 +315,10 @@ OPTIONS = {
     "--budget 0.1 --limit gossip=1": ["--limit gossip", "unknown", "ldp"],
     "--budget 0.1 --limit sibson=1": ["--limit sibson", "order", "sibson:2=0.3"],
     "--budget 0.1 --limit sibson:2:3=1": ["--limit", "order twice"],
+    "--budget 0.1 --limit maximal-alpha-leakage:3:2=1": ["beta", "at least the order"],
+    "--budget 0.1 --limit maximal-alpha-leakage:2=1 --limit maximal-alpha-leakage:3=1": ["--limit", "one limit"],
+    "--budget 0.1 --limit maximal-alpha-leakage:2=1 --marginal 0": ["--marginal", "without --limit"],
+    "--budget 0.1 --leakage maximal-alpha-leakage --order 2": ["--limit"],
     "--leakage-budget 0.1 --marginal 0": ["--marginal", "--budget"],
     "--budget 0.1 --marginal -1": ["--marginal", ">= 0"],
     "--budget 0.1 --marginal near": ["--marginal 'near'", "kl=0.01"],
