@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _USUAL = {option.name: option.default for kind in (FormOptions, DesignOptions, TimeOptions) for option in fields(kind)}
 # Options that designs of groups do not have.
 _NOT_OF_GROUPS = (
-    *("codebook", "disclosure", "target_leakage", "leakage_tolerance", "population", "after"),
+    *("codebook", "disclosure", "target_leakage", "leakage_tolerance", "alone", "marginal", "population", "after"),
     *("leakage", "order", "divergence", "gamma", "form"),
 )
 

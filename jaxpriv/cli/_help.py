@@ -246,6 +246,16 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "T",
             "With --budget: least mean distortion with a leakage within T of the least that the budget allows.",
         ),
+        "alone": (
+            "EPS",
+            "With --after and --leakage-budget: at most this leakage to receivers of the new release alone; the budget "
+            "is about both releases together.",
+        ),
+        "fit:marginal": (
+            "V",
+            "With --budget: the expected shares of the useful combinations are within the total variation V of those "
+            "of the records of the design; 0: the same.",
+        ),
         "frontier:leakage_budget": ("EPS ...", "Least distortion at these leakages (logarithms in nats)."),
         "funnel:leakage_budget": ("D ...", "Largest I(X;Y) with at most this leakage."),
         "solve:multiplier": (
@@ -520,7 +530,7 @@ _COMPLETED: Mapping[str, Callable[..., list[str]]] = {
 # The least and the largest value, where the parser refuses others.
 _RANGES: Mapping[str, Mapping[str, float]] = {
     "symbols": {"min": 2, "max": 4096},
-    "count": {"min": 2},
+    "count": {"min": 2, "max": 10_000},  # a solve each: more points than a picture shows
     "points": {"min": 2},
     "split": {"min": 0.0, "max": 1.0},
     "seed": {"min": 0},
@@ -528,7 +538,15 @@ _RANGES: Mapping[str, Mapping[str, float]] = {
     "resolution": {"min": 8, "max": 62},
     **{
         f"fit:{name}": {"min": 0.0}
-        for name in ("budget", "leakage_budget", "leakage_tolerance", "disclosure", "target_leakage")
+        for name in (
+            "budget",
+            "leakage_budget",
+            "leakage_tolerance",
+            "disclosure",
+            "target_leakage",
+            "alone",
+            "marginal",
+        )
     },
 }
 # Options that have another name in Python.

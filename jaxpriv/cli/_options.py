@@ -280,6 +280,8 @@ class DesignOptions(SplitOptions):
     """What is asked of a design beside its target and its measure."""
 
     leakage_tolerance: float | None = None
+    alone: float | None = None
+    marginal: float | None = None
     population: bool = False
     unseen: Unseen = Unseen.refuse
     resolution: int = 32

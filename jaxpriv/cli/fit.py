@@ -94,7 +94,8 @@ def fit(
     owned = " and ".join([*map(str, secret), "the numbers above"])
     text += f"To publish: {out}. For the owner alone: {owned}.\n"
     following = {"design": out, "private": private_out, "read": columns.read, "out": "released.csv"}
-    text += f"To release the records:\n  {command_line('release', table, {**following, 'receipt': 'receipt.json'})}\n"
+    line = command_line("release", table, {**following, "receipt": "receipt.json"})
+    text += f"To release the records (with --id COL, if a column identifies them):\n  {line}\n"
     _output.deliver(fitted.record, json, text, files, private=True, private_files=secret)
     if any(design.status in ("not_certified", "best_known") for design in parts):
         raise NotCertifiedError(

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
+from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.types import Arr
 from jaxpriv._runtime.validation import (
@@ -62,6 +63,7 @@ class CoalitionRelease:
         distortion: E d.
         status: `optimal` if value - lower_bound <= tol, otherwise `not_certified`.
         rounds: minimisations over W.
+        stopped: why it ended before its goal: 0 it did not, 1 the time limit, 2 an interrupt.
     """
 
     mechanism: np.ndarray
@@ -72,6 +74,7 @@ class CoalitionRelease:
     distortion: float
     status: Literal["optimal", "not_certified"]
     rounds: int
+    stopped: int = 0
 
     __repr__ = summary
 
@@ -92,6 +95,8 @@ def coalition_release(
     leakage: AbstractMeanLeakage | None = None,
     tol: float = 1e-6,
     max_rounds: int = 100,
+    time_limit: float | None = None,
+    progress: ProgressLike = None,
 ) -> CoalitionRelease:
     """The next release Y, drawn from P(y | x, z), with a limit on what each coalition of receivers has together.
 
@@ -107,11 +112,29 @@ def coalition_release(
         leakage: L, a mean over the outputs: mutual information by default, or an f-information, in their unit.
         tol: the largest value - lower_bound that counts as `optimal`.
         max_rounds: most minimisations.
+        time_limit, progress: as for `solve`; a minimisation is not interrupted.
 
     Raises:
         InputError: naming the argument and the position.
         InfeasibleError: a coalition has more than its limit already, or the budget is below the least distortion.
     """
+    tol, max_rounds = scalar(tol, "tol", low=0.0, open_low=True), whole(max_rounds, "max_rounds", low=1)
+    with clock_of(time_limit, progress) as clock:
+        return release_within(joint, earlier, distortion, limits, budget, leakage, tol, max_rounds, clock)
+
+
+def release_within(
+    joint: ArrayLike,
+    earlier: ArrayLike,
+    distortion: ArrayLike,
+    limits: Mapping[Coalition, float],
+    budget: float | None,
+    leakage: AbstractMeanLeakage | None,
+    tol: float,
+    max_rounds: int,
+    clock: Clock,
+) -> CoalitionRelease:
+    """`coalition_release` with a clock that is held by the caller."""
     measure = MutualInformation() if leakage is None else leakage
     if not isinstance(measure, AbstractMeanLeakage) or not measure.designable:
         raise InputError("leakage must be a mean over the outputs that has decision rules")
@@ -151,8 +174,7 @@ def coalition_release(
             {"bound": allowed + float(before.max()), "allowed": allowed, "multipliers": [1.0]},
         )
     starts = [nearest] if budget is not None else [nearest, nothing]
-    tol, max_rounds = scalar(tol, "tol", low=0.0, open_low=True), whole(max_rounds, "max_rounds", low=1)
-    mechanism, bound, prices, rounds = problem.solved(starts, tol, max_rounds)
+    mechanism, bound, prices, rounds = problem.solved(starts, tol, max_rounds, clock)
     excesses, used = problem.excesses(mechanism), float((cost * mechanism).sum())
     value = used if budget is None else float(excesses.max())
     bound = min(bound, value)
@@ -165,6 +187,7 @@ def coalition_release(
         distortion=used,
         status="optimal" if value - bound <= tol else "not_certified",
         rounds=rounds,
+        stopped=int(clock.stop),
     )
 
 
@@ -186,7 +209,6 @@ def _leakages(measure: AbstractMeanLeakage, prior: Arr, seen: Sequence[Arr], mec
     return [measure.of_outputs((joint @ mechanism).reshape(len(prior), -1), prior) for joint in seen]
 
 
-@eqx.filter_jit
 def _without_farther(mechanism: Arr, nearest: Arr, farther: Arr) -> Arr:
     """The mechanism with the nearest output in the place of those that may not be released."""
     moved = mechanism * farther
@@ -227,7 +249,9 @@ class _Coalitions:
             - self.limits
         )
 
-    def solved(self, mechanisms: list[np.ndarray], tol: float, most: int) -> tuple[np.ndarray, float, np.ndarray, int]:
+    def solved(
+        self, mechanisms: list[np.ndarray], tol: float, most: int, clock: Clock
+    ) -> tuple[np.ndarray, float, np.ndarray, int]:
         """(mechanism, lower bound, its prices, rounds), from some mechanisms, the last one within the limits."""
         safe, start = mechanisms[-1], 0.5 * (mechanisms[0] + 1.0 / self.cost.shape[1])
         bound, best, rounds = -np.inf, np.zeros(len(self.limits)), 0
@@ -242,7 +266,8 @@ class _Coalitions:
             prices, shares = self._prices(np.array(costs), np.array(rises))
             mixed = self._within(np.tensordot(shares, np.array(mechanisms), 1), safe)
             value = float((self.cost * mixed).sum() if self.budget is None else self.excesses(mixed).max())
-            if value - bound <= tol or rounds >= most:
+            clock.report("coalitions", rounds, value, bound)
+            if value - bound <= tol or rounds >= most or clock.expired():
                 return mixed, bound, best, rounds
             free = self.budget is None or self.farther.any()
             limited = None if free else (self.cost[None], np.array([self.budget]))
@@ -257,7 +282,7 @@ class _Coalitions:
             if proved > bound:
                 bound, best = proved, prices
             if better:
-                mechanisms.append(np.asarray(_without_farther(np.asarray(minimum.x), *outputs)))
+                mechanisms.append(_without_farther(np.asarray(minimum.x), *outputs))
             else:  # no other mechanism within the budget was found: it is next to the least distortion
                 most = rounds
 

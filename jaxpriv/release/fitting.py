@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,10 @@ from jaxpriv._runtime.validation import flag, instance, per_nat, scalar
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name, forms_of
-from jaxpriv.problems import DistortionProblem, FunnelProblem
+from jaxpriv.problems import DistortionProblem, FunnelProblem, with_marginal
 from jaxpriv.program.lower import distance_scale
 from jaxpriv.program.solution import Solution
+from jaxpriv.release.coalitions import CoalitionRelease, release_within
 from jaxpriv.release.counting import CountedParts, check_symbols, read_parts
 from jaxpriv.release.following import least_after
 from jaxpriv.release.grouped_symbols import certified_groups
@@ -30,9 +31,10 @@ from jaxpriv.release.requests import DesignRequest, MeasureRequest, requested
 from jaxpriv.release.table import (
     check_resolution,
     leakage_of,
+    moved_marginal,
     quantise,
     within_distortion,
-    within_leakage,
+    within_limit,
     without_rare,
 )
 from jaxpriv.solvers import Goal
@@ -45,6 +47,7 @@ from jaxpriv.statistics.tables.rules import column_distortion, look_alike
 from jaxpriv.verifier.claims import ONE, Claim, Measure, measure_label
 from jaxpriv.verifier.logarithms import lower, percent, upper
 from jaxpriv.verifier.records import UNSEEN
+from jaxpriv.verifier.sequences import leakages
 
 # Targets in equal steps, fixed in advance and tried up to the first that fails: one level holds for all.
 _RUNGS = 12
@@ -54,6 +57,8 @@ FEASIBLE = "feasible"
 # How much lower the price is of a useful symbol that the solver left out: entropies are of the order of 1.
 _FAR = 80.0
 UNCHANGED = "Every record is released as it is, which meets the target"
+# Minimisations for the limits of two coalitions, at most.
+_ROUNDS = 100
 # Masses of an output below which it is tried to merge it, for a measure of the worst outcome.
 _RARE = (0.0, 2.0**-24, 2.0**-16, 2.0**-12)
 
@@ -238,6 +243,8 @@ class FitRequest(DesignRequest, MeasureRequest):
     leakage_tolerance: float | None = None
     population: bool = False
     after: Mechanism | None = None
+    alone: float | None = None
+    marginal: float | None = None
 
     @property
     def asked(self) -> Asked:
@@ -266,6 +273,15 @@ class FitRequest(DesignRequest, MeasureRequest):
                     "after goes with `budget` or `leakage_budget` and mutual information, and without `population` and "
                     "`leakage_tolerance`"
                 )
+        if self.alone is not None and (self.after is None or problem != "leakage-budget"):
+            raise InputError("alone goes with `after` and `leakage_budget`")
+        if self.marginal is not None and (
+            problem != "budget" or self.after is not None or self.leakage_tolerance is not None
+        ):
+            raise InputError("marginal goes with `budget`, and without `after` and `leakage_tolerance`")
+        for name in ("alone", "marginal"):
+            if getattr(self, name) is not None:
+                scalar(getattr(self, name), name, low=0.0)
         if not (isinstance(self.unseen, str) and self.unseen in UNSEEN):
             raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
         if problem == "watchdog" and self.leakage not in ("mutual-information", "lift"):
@@ -310,6 +326,11 @@ def fit(source: Source, request: FitRequest) -> Fitted:
         after: a mechanism that has released these records, or will have: receivers of its draws z may be those of the
             new ones. The mechanism is then P(y | x, z), and the leakage that of both draws together, on the useful
             columns, classes and symbols of `after`; leave out `useful`. For mutual information.
+        alone: with `after` and `leakage_budget`: the most that receivers of the new draw alone may have, beside the
+            leakage budget, which is about both draws together.
+        marginal: with `budget`: the largest total variation between the useful combinations of the records of the
+            design and the expected ones of their release; 0: the same but for the rounding of the probabilities, which
+            `statements` has.
         unseen: what a later record comes to whose classes combine as in no record of the table: see `Mechanism`.
         resolution: bits of the probabilities.
         tol: the certified gap that counts as optimal.
@@ -387,7 +408,7 @@ def fit_within(source: Source, request: FitRequest, clock: Clock) -> Fitted:
     )
     claims = evidence.claims(mechanism)
     learned = request.codebook is None and (request.population or records.held_out is not None)
-    statements = sources + _statements(records, learned, request.unseen == "suppress")
+    statements = sources + design.notes + _statements(records, learned, request.unseen == "suppress")
     if "solver_bound" in claims:
         statements += (
             "The bound is proved by a branch and bound in float64. In exact arithmetic `jaxpriv verify` proves that no "
@@ -427,7 +448,8 @@ class _Rounded:
     """A table over the useful symbols of the design, or their pairs with an earlier draw, with the names, labels and
     codes of its outputs.
 
-    `target`: the one that it was designed for. `duals`: what proves the bound, as in `Evidence`.
+    `target`: the one that it was designed for. `duals`: what proves the bound, as in `Evidence`. `notes`: about a limit
+    that this bound is without.
     """
 
     table: np.ndarray
@@ -437,6 +459,7 @@ class _Rounded:
     target: float
     duals: dict[str, np.ndarray]
     status: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -487,6 +510,14 @@ class _Work:
         counts = (self.counts[:, :, None] * draws).reshape(len(self.counts), -1)
         return counts, self.prices.repeat(draws.shape[1], axis=0)
 
+    def leakage_alone(self, table: np.ndarray) -> Fraction:
+        """At least the leakage of the draws of a table without the earlier ones."""
+        assert self.earlier is not None
+        claim = leakages(self.counts.tolist(), self.earlier, table.tolist(), "mutual-information")["alone"]
+        assert claim is not None
+        assert claim.upper is not None
+        return Fraction(claim.upper)
+
     def held_out(self) -> tuple[np.ndarray, float]:
         """The records that were held out, and the confidence of the bounds that they give."""
         if self.records.held_out is None:
@@ -506,6 +537,7 @@ class _Work:
         """The best mechanism for a target, rounded to whole numbers that meet it."""
         problem, prices, computed = self.asked.problem, self.prices, self.computed
         matrix, duals, status = self._solved(target)
+        matrix, status, best = self._limited(matrix, status, target)
         columns, labels, released, matrix = self._alphabet(matrix)
         # What a measure of ratios compares stays positive.
         support = self.asked.leakage["name"] != "mutual-information" and problem != "watchdog"
@@ -517,7 +549,12 @@ class _Work:
             if problem == "budget" and costs is not None:
                 quantised = within_distortion(quantised, counts, costs, target)
             if problem == "leakage-budget" and computed is not None:
-                quantised = within_leakage(quantised, self.leakage, target)
+                quantised = within_limit(quantised, self.leakage, target)
+            if self.request.alone is not None:
+                quantised = within_limit(quantised, self.leakage_alone, self.request.alone)
+            if self.request.marginal:
+                moved = partial(moved_marginal, counts=self.counts)
+                quantised = within_limit(quantised, moved, self.request.marginal, "marginal", unchanged=True)
             return quantised
 
         if prices is None or computed is None or not self.measure.worst_outcome:
@@ -533,7 +570,41 @@ class _Work:
             weights = mass[:, None] * prices
             spent = self.leakage if problem == "budget" else lambda rows: (weights * rows.astype(float)).sum()
             table = min(tables, key=spent)
-        return _Rounded(table, columns, labels, released, target, duals, status)
+        notes = () if best is None else (self._note(table, best),)
+        return _Rounded(table, columns, labels, released, target, duals, status, notes)
+
+    def _limited(
+        self, matrix: np.ndarray, status: str, target: float
+    ) -> "tuple[np.ndarray, str, Solution | CoalitionRelease | None]":
+        """The best mechanism (X, Y) within the further limit, if there is one, and its status and solution."""
+        joint, prices, goal = self.counts / self.counts.sum(), self.prices, Goal(self.request.tol, 0.0)
+        if prices is None:
+            return matrix, status, None
+        if self.request.marginal is not None:
+            form: dict[str, Any] = {"budget": target, "within": self.request.marginal, "leakage": self.measure}
+            near = with_marginal(joint, prices, joint.sum(axis=0), **form)
+            solution = solve_within(near, Request(self.clock, goal))
+            mechanism = np.asarray(solution.mechanism)[: len(prices)].reshape(len(prices), -1, len(prices)).sum(axis=1)
+            return mechanism, str(solution.status), solution
+        if self.earlier is not None and self.request.alone is not None:
+            limits: dict[tuple[int, ...], float] = {(): self.request.alone, (0,): target}
+            draws = shares(self.earlier)
+            best = release_within(joint, draws, prices, limits, None, None, goal.tol, _ROUNDS, self.clock)
+            return best.mechanism.reshape(-1, prices.shape[1]), best.status, best
+        return matrix, status, None
+
+    def _note(self, table: np.ndarray, best: "Solution | CoalitionRelease") -> str:
+        """What is proved of the mechanisms within the further limit."""
+        if self.request.alone is None:
+            moved = upper(float(moved_marginal(table, self.counts)), 2)
+            what = f"that keep the marginal within {self.request.marginal:g} (this one: {moved})"
+        else:
+            what = f"with at most {self.request.alone:g} nats for receivers of this release alone"
+        low, high = lower(float(best.lower_bound)), upper(float(best.value))
+        return (
+            f"The stated bound is about all mechanisms that meet the target. Of those {what} the best has between "
+            f"{low} and {high}, proved in float64."
+        )
 
     def _solved(self, target: float) -> tuple[np.ndarray, dict[str, np.ndarray], str]:
         """(the mechanism (X, Y), the duals, the status); private symbols without a record stay in the duals."""

@@ -4,7 +4,7 @@ A column of real numbers has no classes of its own, an empty cell has none, and 
 more combinations than there are records for, or more than a design may have, the column with the most classes gets
 about half of them, as often as necessary: quantiles of numbers, the months or years of dates, the first digits of codes
 of one length, and the frequent ones of other texts, while most records keep a class that says something. What looks
-like an identifier, and numbers that are written as texts, are named.
+like an identifier, numbers that are written as texts, and numbers that look like codes of missing values are named.
 """
 
 import re
@@ -114,9 +114,11 @@ def remove_obstacles(parts: Parts, symbols: int) -> tuple[Obstacle, ...]:
             )
             chosen[name], fitted[name] = coarser, parts.fitted(name, coarser)
             codes[name] = fitted[name].encode(parts.columns[name])
+    far = {name: _far_number(parts.columns[name]) for name, rule in chosen.items() if isinstance(rule, Quantiles)}
     return tuple(
-        Obstacle(name, f"column {name!r} {' and '.join(filter(None, (without.get(name), crowded.get(name))))}", rule)
+        Obstacle(name, f"column {name!r} {' and '.join(reasons)}", rule)
         for name, rule in chosen.items()
+        for reasons in [[part[name] for part in (without, crowded, far) if part.get(name)]]
         if name in without or name in crowded
     )
 
@@ -163,6 +165,26 @@ def identifies(column: Column) -> bool:
             "identifiers have: leave it out, or give it a rule (on the command line --bins)"
         )
     return True
+
+
+def _far_number(column: Column) -> str:
+    """What is said of a number of several records that is as far from the next one as all others are from each other,
+    or the only one below 0, as -99 and 9999 are among ages; empty where there is none.
+    """
+    texts = column.values[~column.missing].tolist()
+    given = [float(text) for text in texts if not isinstance(text, str) or NUMBER.fullmatch(text)]
+    numbers, records = np.unique(given, return_counts=True)
+    if len(numbers) <= _FEW:
+        return ""
+    low = numbers[1] - numbers[0] > numbers[-1] - numbers[1] or numbers[0] < 0 <= numbers[1]
+    high = numbers[-1] - numbers[-2] > numbers[-2] - numbers[0]
+    for end, far in ((0, low), (-1, high)):
+        if far and records[end] >= ROWS_PER_SYMBOL:
+            return (
+                f"in {records[end]} records a number far from the others (if it means that there is none, read the "
+                "table with empty=TEXT, on the command line --read empty=TEXT)"
+            )
+    return ""
 
 
 def _codes(values: Sequence[str]) -> bool:

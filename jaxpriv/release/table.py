@@ -117,22 +117,39 @@ def within_distortion(table: np.ndarray, counts: np.ndarray, costs: np.ndarray, 
     return np.array(rows, dtype=np.uint64)
 
 
-def within_leakage(table: np.ndarray, leakage: Callable[[np.ndarray], Fraction | float], limit: float) -> np.ndarray:
-    """The table mixed with its mean row, by the least of 2^-52, 2^-51, ... for which the leakage is at most `limit`.
+def within_limit(
+    table: np.ndarray,
+    value: Callable[[np.ndarray], Fraction | float],
+    limit: float,
+    name: str = "leakage budget",
+    unchanged: bool = False,
+) -> np.ndarray:
+    """The table mixed with its mean row, or with the release of every symbol as it is (`unchanged`), by the least of
+    2^-52, 2^-51, ... for which the value is at most `limit`.
 
-    More of the mean row never leaks more, so halvings find that weight.
-    Raises `NotCertifiedError` if 2^-5 is not enough.
+    More of the mean row never leaks more, and more of the other never moves the marginal of the outputs farther, so
+    halvings find that weight. Raises `NotCertifiedError` with the `name` of the limit if 2^-5 is not enough.
     """
+    rows = [list(map(int, row)) for row in table.tolist()]
+    ends = [[ONE * (x == y) for y in range(len(row))] for x, row in enumerate(rows)] if unchanged else None
+    ends = ends or [mean_row(rows, [1] * len(rows))] * len(rows)
 
     def within(candidate: np.ndarray) -> bool:
-        return leakage(candidate) <= Fraction(limit)
+        return value(candidate) <= Fraction(limit)
 
     if within(table):
         return table
-    place = bisect_left(_MIXTURES, True, key=lambda power: within(_mixed(table, power)))
+    place = bisect_left(_MIXTURES, True, key=lambda power: within(_mixed(rows, ends, power)))
     if place == len(_MIXTURES):
-        raise NotCertifiedError("the mechanism cannot be rounded to an integer table within the leakage budget")
-    return _mixed(table, _MIXTURES[place])
+        raise NotCertifiedError(f"the mechanism cannot be rounded to an integer table within the {name}")
+    return _mixed(rows, ends, _MIXTURES[place])
+
+
+def moved_marginal(table: np.ndarray, counts: np.ndarray) -> Fraction:
+    """The total variation between the marginals of X, from counts (S, X), and of what a table (X, X) releases."""
+    useful = counts.sum(axis=0).tolist()
+    released = [sum(map(operator.mul, useful, column)) for column in zip(*table.tolist(), strict=True)]
+    return Fraction(sum(max(w - n * ONE, 0) for w, n in zip(released, useful, strict=True)), sum(useful) * ONE)
 
 
 def mean_row(rows: Matrix, weights: Sequence[int]) -> list[int]:
@@ -143,11 +160,10 @@ def mean_row(rows: Matrix, weights: Sequence[int]) -> list[int]:
     return mean
 
 
-def _mixed(table: np.ndarray, power: int) -> np.ndarray:
-    rows = [list(map(int, row)) for row in table.tolist()]
-    mean, result = mean_row(rows, [1] * len(rows)), []
-    for row in rows:
-        mixed = [weight + ((target - weight) >> power) for weight, target in zip(row, mean, strict=True)]
+def _mixed(rows: Matrix, ends: Matrix, power: int) -> np.ndarray:
+    result = []
+    for row, end in zip(rows, ends, strict=True):
+        mixed = [weight + ((target - weight) >> power) for weight, target in zip(row, end, strict=True)]
         mixed[mixed.index(max(mixed))] += ONE - sum(mixed)
         result.append(mixed)
     return np.array(result, dtype=np.uint64)

@@ -189,6 +189,16 @@ def test_numbers_with_a_few_other_texts_are_no_words():
     assert not advise(given | {"wage": answers}, private="income", useful=["wage", "town"]).obstacles
 
 
+@pytest.mark.parametrize(("code", "records"), [(-99, 40), (-1, 40), (9999, 40), (-99, 2), (30, 40)])
+def test_a_number_like_the_code_of_a_missing_value_is_named(code, records):
+    given = people(1500)
+    given["age"] = np.where(np.arange(1500) < records, code, np.arange(1500) % 70 + 18)
+    (obstacle,) = advise(given, private="income", useful=["age", "town"]).obstacles
+    named = f"in {records} records a number far from the others (if it means that there is none, read the table with"
+    assert (named in obstacle.sentence) == (records > 2 and code != 30)
+    assert str(code) not in obstacle.sentence
+
+
 def test_a_few_real_numbers_are_classes():
     given = crowded()
     given["hours"] = np.array(["40.0", "38.5", "20.0"], dtype=object)[np.arange(1500) % 3]

@@ -1,6 +1,7 @@
 """A second release of the same records: what each coalition of receivers has is computed, limited, stated, verified."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -246,6 +247,22 @@ def test_a_design_after_an_earlier_one_is_certified(tmp_path, table, fitted, oth
     assert again.earlier.sha256 == fitted.mechanism.sha256
     assert verify(design, private=audit).claims == found.claims
     assert np.allclose(again.matrix().sum(axis=1), 1.0)
+
+
+def test_a_limit_for_the_new_receivers_alone_is_met_too(table, fitted, following):
+    """Its bound is stated of all mechanisms, and its own interval in words; a budget of both that is no limit here."""
+    found = fit(table, private="income", after=fitted.mechanism, leakage_budget=0.03, alone=0.005, tol=1e-3)
+    counts, earlier, rows = found.evidence.counts.tolist(), fitted.mechanism.table.tolist(), found.mechanism.table
+    assert by_force(counts, earlier, rows.tolist(), (False, True)) <= 0.005 + 1e-12
+    assert by_force(counts, earlier, rows.tolist(), (True, True)) <= 0.03 + 1e-12
+    assert found.status == "optimal"
+    value, least = float(found.claims["distortion"].upper), float(following.claims["distortion"].upper)
+    assert value > least + 1e-3
+    low, high = map(float, re.search(r"alone the best has between (\S+) and (\S+),", found.statements[0]).groups())
+    assert low - 1e-3 <= value <= high + 1e-6
+    for wrong in ({"budget": 0.3}, {"leakage_budget": 0.03, "after": None, **COLUMNS}):
+        with refused("alone goes with `after` and `leakage_budget`"):
+            fit(table, **{"private": "income", "after": fitted.mechanism, "alone": 0.01, **wrong})
 
 
 @pytest.mark.usefixtures("surely")

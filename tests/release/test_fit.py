@@ -1,5 +1,7 @@
 """From a table to a mechanism: what is counted where, what is refused, and costs by column."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -372,3 +374,19 @@ def test_after_an_earlier_design_the_mean_is_that_of_the_symbols_which_its_draw_
     mean = np.einsum("xz,xzy->zy", drawn[seen], rows[seen])[possible] / drawn[seen].sum(axis=0)[possible, None]
     for row in rows[~seen]:
         assert_allclose(row[possible], mean, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("within", [0.0, 0.01])
+def test_a_release_may_keep_the_marginal(table, fitted, within):
+    """From the integer table: what is expected of it is as near to the records of the design as asked for."""
+    found = fit(table, **COLUMNS, budget=0.15, marginal=within)
+    counts = found.evidence.counts.sum(axis=0)
+    moved = np.maximum(counts @ found.mechanism.matrix() - counts, 0.0).sum() / counts.sum()
+    assert moved <= max(within, 1e-9)
+    assert found.status == "optimal"
+    assert found.claims["excess"].upper == "0"
+    low, high = map(float, re.search(r"the best has between (\S+) and (\S+),", found.statements[0]).groups())
+    assert float(found.claims["lower_bound"].lower) <= low <= float(found.claims["leakage"].upper) <= high + 1e-6
+    assert float(found.claims["leakage"].upper) > float(fitted.claims["leakage"].upper) + 1e-6
+    with refused("marginal goes with `budget`"):
+        fit(table, **COLUMNS, leakage_budget=0.1, marginal=within)

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from jaxpriv.errors import EntropyError, IntegrityError
 from jaxpriv.leakage import MaxLift
 from jaxpriv.release import table as tables
-from jaxpriv.release.table import quantise, within_distortion, within_leakage, without_rare
+from jaxpriv.release.table import quantise, within_distortion, within_limit, without_rare
 from tests.cases import raised, value_of
 from tests.verifier.conftest import ONE, counted
 
@@ -66,7 +66,7 @@ def test_rounding_never_leaks_more_than_the_limit(measure):
     def leaked(one):
         return Fraction(counted(counts, one).leakage(measure).upper)
 
-    mixed = within_leakage(table, leaked, limit)
+    mixed = within_limit(table, leaked, limit)
     assert leaked(mixed) <= Fraction(limit)
     assert all(sum(row) == ONE for row in mixed.tolist())
 
