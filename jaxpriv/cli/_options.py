@@ -193,7 +193,9 @@ def distortion_problem(
     leakage, *limited = [measure.measure(arrays) for measure in measures]
     limits = [(measure, given.value) for measure, given in zip(limited, measures[1:], strict=True)]
     capacities = [
-        pair for pair in limits if isinstance(pair[0], jp.leakage.MaximalAlphaLeakage) and not pair[0].designable
+        (measure, value)
+        for measure, value in limits
+        if isinstance(measure, jp.leakage.MaximalAlphaLeakage) and not measure.designable
     ]
     data = arrays["joint"], arrays["distortion"]
     form = {**targets, "leakage": leakage, "limits": [pair for pair in limits if pair not in capacities]}

@@ -282,7 +282,7 @@ class _Coalitions:
             if proved > bound:
                 bound, best = proved, prices
             if better:
-                mechanisms.append(_without_farther(np.asarray(minimum.x), *outputs))
+                mechanisms.append(np.asarray(_without_farther(np.asarray(minimum.x), *outputs)))
             else:  # no other mechanism within the budget was found: it is next to the least distortion
                 most = rounds
 

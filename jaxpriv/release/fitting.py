@@ -589,7 +589,7 @@ class _Work:
         if self.earlier is not None and self.request.alone is not None:
             limits: dict[tuple[int, ...], float] = {(): self.request.alone, (0,): target}
             draws = shares(self.earlier)
-            best = release_within(joint, draws, prices, limits, None, None, goal.tol, _ROUNDS, self.clock)
+            best = release_within(joint, draws, prices, limits, None, None, self.request.tol, _ROUNDS, self.clock)
             return best.mechanism.reshape(-1, prices.shape[1]), best.status, best
         return matrix, status, None
 
