@@ -183,11 +183,6 @@ def _not_taken(problem: DistortionProblem, ties: bool) -> str | None:
 
 def not_by_products(problem: DistortionProblem) -> str | None:
     """Why the iterations of `BY_PRODUCTS` are not defined, or do not converge, if that is so."""
-    for form, measure in problem.measures:
-        if measure.traits.own_rules:
-            return f"takes no loss of one's own ({form})"
-    if problem.sizes[0] > 1 and not problem.linear:
-        return "takes one joint, or piecewise linear measures"
     if is_traced(problem) and problem.form.minimax:
         return "finds the least leakage in the worst outcome outside of jit, vmap and grad only"
     return None

@@ -144,7 +144,7 @@ def solve(
 
     Args:
         problem: the problem.
-        solver: `auto`, `interior-point`, `hybrid-gradient` (any measure but losses of one's own, by products alone),
+        solver: `auto`, `interior-point`, `hybrid-gradient` (any measure, by products alone),
             `linear-program` and `augmented-lagrangian` (piecewise linear measures, by HiGHS and by products alone),
             `mirror-descent` (smooth averages), `blahut-arimoto` (mutual information), `accelerated`, `two-grid` (one
             joint, smooth averages or any, block by block), or a solver object (a

@@ -90,8 +90,6 @@ def refusal(cell: Cell) -> str | None:
                 return "solver takes a set of joints with a budget"
         if cell.solver == "linear-program" and not reference.linear:
             return "solver takes linear programs only"
-        if cell.solver == "hybrid-gradient" and _own_loss(cell):
-            return "solver takes no loss of one's own"
         if cell.measure == "sampled" and (cell.also == "joints" or cell.transform in ("jit", "jit-float32", "grad")):
             return "the frequencies of the samples are the prior of one joint"
         if cell.transform in TRACED and (refused := _untraceable(cell)) is not None:
@@ -126,8 +124,6 @@ def refusal(cell: Cell) -> str | None:
                 return "streaming solvers need one cheapest symbol for each x at the least distortion"
         if cell.solver == "two-grid" and not ordered(cell) and cell.form not in MARGINALS:
             return "two-grid takes ordered symbols"
-    if cell.solver == "hybrid-gradient" and cell.also == "joints" and not reference.linear:
-        return "solver takes one joint, or piecewise linear measures"
     if cell.form == "leakage-budget" and cell.also == "distortions":
         return "leakage_budget minimises one distortion"
     return None

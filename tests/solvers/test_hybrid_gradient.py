@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import jaxpriv as jp
 from jaxpriv import PrimalDualHybridGradient, leakage as lk
 from jaxpriv.program import program_of
-from tests.cases import assert_one_optimum, assert_proved, distances, drawn_joint, further, refused, thorough
+from tests.cases import assert_one_optimum, assert_proved, distances, drawn_joint, further, thorough
 
 JOINT = drawn_joint(0, 3, 5)
 COSTS = distances(5)
@@ -23,7 +23,11 @@ PROBLEMS = {
     "entropic, budget": {"budget": 0.4, "leakage": lk.MutualInformation()},
     "entropic, multiplier": {"multiplier": 0.1, "leakage": lk.MutualInformation()},
     "power, budgets": {"budget": [0.4, 0.9], "leakage": lk.Sibson(2.0)},
-    "f, leakage budget": {"leakage_budget": 0.1, "leakage": lk.FInformation(lk.SquaredHellinger())},
+    "f, leakage budget, idle limit": {
+        "leakage_budget": 0.1,
+        "leakage": lk.FInformation(lk.SquaredHellinger()),
+        "limits": ((lk.Sibson(2.0), 1.0),),
+    },
     "shares, budget": {"budget": 0.4, "leakage": lk.MaximalLeakage()},
     "box, budget": {"budget": 0.4, "leakage": lk.FInformation(lk.TotalVariation())},
     "cone, leakage budget": {"leakage_budget": 0.3, "leakage": lk.MaxLift()},
@@ -31,6 +35,11 @@ PROBLEMS = {
     "worst entropic, leakage budget": {"leakage_budget": 0.2, "leakage": lk.MaxInformation()},
     "least worst outcome": {"budget": 0.4, "leakage": lk.MaxLift()},
     "joints, budget": {"budget": 0.9, "leakage": lk.FInformation(lk.TotalVariation())},
+    "smooth joints, budget": {"budget": 0.9, "leakage": lk.Sibson(2.0)},
+    "own loss of joints, leakage budget": {
+        "leakage_budget": 0.1,
+        "leakage": lk.AverageCostGain(lk.CustomLoss(lambda q: -jnp.log(q), proper=True)),
+    },
     "average within a worst-outcome limit": {
         "budget": 0.9,
         "leakage": lk.MutualInformation(),
@@ -53,8 +62,8 @@ def problem_of(name):
 # Further cases of these sets: other tests of this file compare the optima of Sibson's information, total variation and
 # the largest lift, and the average within a limit is that of mutual information.
 ALWAYS = (
-    "f, leakage budget", "shares, budget", "balanced, leakage budget", "least worst outcome", "joints, budget",
-    "average within a balanced limit",
+    "f, leakage budget, idle limit", "shares, budget", "balanced, leakage budget", "least worst outcome",
+    "joints, budget", "average within a balanced limit", "own loss of joints, leakage budget",
 )  # fmt: skip
 
 
@@ -62,7 +71,10 @@ ALWAYS = (
 def test_every_set_and_form_comes_to_the_certified_optimum(name):
     problem = problem_of(name)
     tol = 1e-4 if name in ("least worst outcome", "joints, budget") else 1e-6
-    solution = jp.solve(problem, "hybrid-gradient", tol=tol, **(WATCHED if name == "shares, budget" else {}))
+    # More than a thousand where the price of an idle limit falls too slowly.
+    solution = jp.solve(
+        problem, "hybrid-gradient", tol=tol, max_steps=200, **(WATCHED if name == "shares, budget" else {})
+    )
     assert_proved(problem, solution, tol)
     other = jp.solve(problem, tol=1e-9)
     assert_one_optimum(solution, other, 1e-9)
@@ -104,18 +116,6 @@ def test_an_interrupted_run_has_an_interval_that_holds():
     optimum = jp.solve(problem)
     assert early.status != "optimal"
     assert_one_optimum(early, optimum)
-
-
-def test_what_it_does_not_take_is_refused_with_what_does():
-    loss = lk.AverageCostGain(lk.CustomLoss(lambda q: -jnp.log(q), proper=True))
-    joints = [JOINT, JOINT[::-1]]
-    cases = {
-        "no loss of one's own": jp.DistortionProblem(JOINT, COSTS, budget=0.4, leakage=loss),
-        "one joint": jp.DistortionProblem(joints, COSTS, budget=0.4, leakage=lk.Sibson(2.0)),
-    }
-    for words, problem in cases.items():
-        with refused(f"{words}.*'interior-point'"):
-            jp.solve(problem, "hybrid-gradient")
 
 
 @pytest.mark.thorough
