@@ -153,8 +153,11 @@ def without_slack(cell: Cell) -> bool:
 
 def unreached(cell: Cell) -> bool:
     """Whether a marginal's equations leave a solver of vertices or first order, or budgets beside a divergence without
-    slack leave any, short of its tolerance: the interval is proved, and wide.
+    slack leave any, or limits without slack on own losses of joints one of first order, short of its tolerance: the
+    interval is proved, and wide.
     """
+    if cell.also == "joints" and cell.solver == "hybrid-gradient" and cell.level == "least" and _own_loss(cell):
+        return True
     short = cell.solver in (*FIRST_ORDER, "hybrid-gradient", "linear-program")
     return cell.form in MARGINALS and (short or (cell.form, cell.level) == ("divergence", "least"))
 
