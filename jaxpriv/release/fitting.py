@@ -551,21 +551,22 @@ class _Work:
             if problem == "leakage-budget" and computed is not None:
                 quantised = within_limit(quantised, self.leakage, target)
             if self.request.alone is not None:
-                quantised = within_limit(quantised, self.leakage_alone, self.request.alone)
+                quantised = within_limit(quantised, self.leakage_alone, self.request.alone, "limit `alone`")
             if self.request.marginal:
                 moved = partial(moved_marginal, counts=self.counts)
-                quantised = within_limit(quantised, moved, self.request.marginal, "marginal", unchanged=True)
+                quantised = within_limit(quantised, moved, self.request.marginal, "limit `marginal`", unchanged=True)
             return quantised
 
         if prices is None or computed is None or not self.measure.worst_outcome:
             table = rounded(matrix)
         else:
             tables, mass = [], self.counts.sum(axis=0)
-            for least in _RARE:
+            masses = _RARE if self.request.marginal is None else _RARE[:1]  # merged outputs move the marginal
+            for least in masses:
                 try:
                     tables.append(rounded(without_rare(matrix, mass / mass.sum(), prices, least)))
                 except NotCertifiedError:
-                    if least == _RARE[-1] and not tables:
+                    if least == masses[-1] and not tables:
                         raise
             weights = mass[:, None] * prices
             spent = self.leakage if problem == "budget" else lambda rows: (weights * rows.astype(float)).sum()
@@ -602,8 +603,8 @@ class _Work:
             what = f"with at most {self.request.alone:g} nats for receivers of this release alone"
         low, high = lower(float(best.lower_bound)), upper(float(best.value))
         return (
-            f"The stated bound is about all mechanisms that meet the target. Of those {what} the best has between "
-            f"{low} and {high}, proved in float64."
+            f"A bound that is stated is about all mechanisms that meet the target. Of those {what} the best has "
+            f"between {low} and {high}, proved in float64."
         )
 
     def _solved(self, target: float) -> tuple[np.ndarray, dict[str, np.ndarray], str]:
