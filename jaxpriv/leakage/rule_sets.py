@@ -371,9 +371,10 @@ def entropic_rules(reference: Arr, g: Arr) -> Arr:
     return xp.where(seen, g - level - _log_of_total(xp, total), 0.0)
 
 
-def _log_of_total(xp: ModuleType, total: ScalarLike) -> Arr:
+def _log_of_total(xp: ModuleType, total: Arr) -> Arr:
     """The logarithm of the sum of a reference, 0 of one that is 1 up to rounding (1e-12: of thousands of masses)."""
-    return xp.where(abs(total - 1.0) > 1e-12, xp.log(total), 0.0)
+    rounding = max(1e-12, 16.0 * float(np.finfo(total.dtype).eps))  # in float32 2e-6: of tens
+    return xp.where(abs(total - 1.0) > rounding, xp.log(total), 0.0)
 
 
 @dataclass(frozen=True)
@@ -445,7 +446,8 @@ class Power(AbstractRuleSet):
         seen = r > 0
         # Powers of numbers on the side of 1 where they cannot overflow: b < 0 for orders < 1.
         if self.negative:
-            y = xp.where(seen, xp.clip(-g, 1e-150, 1e150), 1e150)
+            least = float(np.finfo(g.dtype).tiny) ** 0.5  # the ratio of the ends does not overflow
+            y = xp.where(seen, xp.clip(-g, least, 1.0 / least), 1.0 / least)
             y = y / y.min(axis=-1, keepdims=True)
         else:
             g = xp.where(seen, g, 0.0)

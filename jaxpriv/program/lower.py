@@ -299,7 +299,13 @@ def interval_of(
     problem: DistortionProblem | ProblemStack, scale: Scale, shift: ScalarLike, value: ScalarLike, bound: ScalarLike
 ) -> tuple[Result, Result]:
     """(value, lower bound) in the unit of the problem, from those of its program's total (`scale_and_shift`)."""
-    value, bound = scale.outer(value + shift), scale.outer(bound + shift)
+    if isinstance(bound, Tracer):  # of any precision: outwards, by what the shift, its sum, and a logarithm are rounded
+        unit = float(np.finfo(bound.dtype).eps)
+        slop = (problem.sizes[1] + 16) * unit * (1.0 + abs(shift)) if isinstance(shift, Tracer) else 0.0
+        value, bound = scale.outer(value + (shift + slop)), scale.outer(bound + (shift - slop))
+        value, bound = value + 4.0 * unit * abs(value), bound - 4.0 * unit * abs(bound)
+    else:
+        value, bound = scale.outer(value + shift), scale.outer(bound + shift)
     if problem.form.limits_distortion:  # no release leaks less than one that ignores the data
         # Less 9,000 units of rounding: more than sums of as many nonnegative masses, in any order, are rounded by.
         least = least_value(problem, problem.leakage) * (1 - 1e-12)

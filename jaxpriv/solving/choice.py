@@ -37,6 +37,7 @@ from jaxpriv.solvers import (
 )
 from jaxpriv.solvers._newton_system import inputs_are_cheaper
 from jaxpriv.solvers.linear_program import LinearProgram
+from jaxpriv.solvers.mirror_descent import AbstractMirrorDescent
 from jaxpriv.solvers.two_grid import grid_of
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ SOLVER_NAMES = ("auto", *SOLVERS)
 
 # Solvers that work block by block.
 STREAMING = (AcceleratedMirrorDescent, TwoGrid)
+# Solvers that take a smooth average in float32 inside of a trace.
+SINGLE = (AbstractMirrorDescent, PrimalDualHybridGradient, AcceleratedMirrorDescent)
 # Solvers of the saddle point of tables.
 BY_PRODUCTS = (PrimalDualHybridGradient, AugmentedLagrangian)
 # Solvers that find the least worst outcome by one distance to the budgets after another.
@@ -131,6 +134,8 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         if isinstance(solver, type) and issubclass(solver, Solver):
             raise InputError(f"solver must be a name or an object: {solver.__name__}(), not the class")
         raise InputError(f"solver {solver!r} is unknown; known: {', '.join(SOLVER_NAMES)}")
+    if not problem.of_information and not (isinstance(chosen, SINGLE) and _one_average(problem)):
+        check_double(problem)
     if (taken := getattr(chosen, "measures", "information")) == "linear":
         if not problem.linear:
             raise InputError(
@@ -226,8 +231,6 @@ def _check_measures(problem: DistortionProblem) -> None:
         measure.check(form, private)
     if problem.form.minimax and problem.leakage.unbudgeted is not None:
         raise InputError(f"leakage: {problem.leakage.unbudgeted}")
-    if not problem.of_information:
-        check_double(problem)
     if problem.form.prices_distortion:
         if problem.leakage.worst_outcome:
             raise InputError("multiplier: a worst-outcome measure takes `budget` or `leakage_budget`")
@@ -258,15 +261,26 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem, newton:
         need_memory(8.0 * need, f"{name} for |S|={private}, |X|={inputs}, |Y|={outputs}", other, accelerator())
 
 
+def _other_than_double(problem: DistortionProblem) -> list[str]:
+    """The precisions of tracers that are not float64."""
+    traced = [leaf for leaf in jax.tree.leaves(problem) if is_traced(leaf)]
+    return sorted({str(leaf.dtype) for leaf in traced if leaf.dtype != jnp.float64})
+
+
 def check_double(problem: DistortionProblem) -> None:
     """Refuse tracers of another precision than float64."""
-    kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(problem) if is_traced(leaf) and leaf.dtype != jnp.float64}
-    if kinds:
+    if kinds := _other_than_double(problem):
         raise InputError(
-            f"problem holds {', '.join(sorted(kinds))}; derivatives of optima, other measures than mutual information "
-            "and further limits need float64 inside of jit and vmap: set jax_enable_x64, or call inside "
-            "`with jax.enable_x64(True)`"
+            f"problem holds {', '.join(kinds)}; derivatives of optima, other measures than smooth averages, other "
+            "methods for these than those of first order, and further limits need float64 inside of jit and vmap: set "
+            "jax_enable_x64, or call inside `with jax.enable_x64(True)`"
         )
+
+
+def _one_average(problem: DistortionProblem) -> bool:
+    """Whether it is one smooth average of one joint, without further limits."""
+    measure = problem.leakage
+    return measure.smooth and not measure.worst_outcome and not problem.limits and problem.sizes[0] == 1
 
 
 def _behind_symbols(joint: Arr) -> bool:
@@ -317,7 +331,7 @@ def _choose(problem: DistortionProblem, goal: Goal, newton: float) -> tuple[str,
     """The name of the method that `auto` takes, with notes; `newton`: the bytes that the interior point would hold."""
     fits = _fits(newton, _AUTO_SHARE)
     if not problem.of_information:
-        wanted = not fits or _compiles_sooner(problem, goal)
+        wanted = not fits or _by_first_order(problem, goal)
         return ("hybrid-gradient" if wanted and not_by_products(problem) is None else "interior-point"), ()
     quick = not isinstance(goal.rtol, Tracer) and goal.rtol >= _LOOSE and _operations(problem) >= _LARGE_STEP
     if (quick or not fits) and problem.streams and not is_traced(problem):
@@ -337,14 +351,18 @@ def _operations(problem: DistortionProblem) -> float:
     return work if _diagonal(problem) else work * groups * private * (1.0 + private / inputs)
 
 
-def _compiles_sooner(problem: DistortionProblem, goal: Goal) -> bool:
-    """Whether it is traced, and of the kind whose hybrid gradient compiles sooner than many interior points run."""
-    if not is_traced(problem) or is_traced(goal) or goal.tol < _TRACED_TOLERANCE:
+def _by_first_order(problem: DistortionProblem, goal: Goal) -> bool:
+    """Whether it is traced, one smooth average, and in float32 or of the kind whose hybrid gradient compiles sooner than
+    many interior points run.
+    """
+    if not is_traced(problem) or not _one_average(problem):
         return False
-    measure, (groups, _, inputs, outputs) = problem.leakage, problem.sizes
-    average = measure.smooth and not measure.worst_outcome and not problem.limits
+    if _other_than_double(problem):
+        return True
+    if is_traced(goal) or goal.tol < _TRACED_TOLERANCE:
+        return False
     most = _TRACED_LIMIT_PAIRS if problem.form.limits_leakage else _TRACED_PAIRS
-    return average and groups == 1 and inputs * outputs <= most
+    return math.prod(problem.shape) <= most
 
 
 def by_vertices(problem: DistortionProblem, request: Request) -> bool:

@@ -86,7 +86,11 @@ def in_one_precision(problem: T) -> T:
 def _cast(tree: T, dtype: "np.dtype") -> T:
     if dtype == jnp.float64:  # all that is not traced is of that precision
         return tree
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype) if eqx.is_inexact_array(leaf) else leaf, tree)
+
+    def cast(leaf: Arr) -> Arr:  # what is known stays known: of an order, a sign decides the form of the program
+        return (leaf if is_traced(leaf) else np.asarray(leaf)).astype(dtype)
+
+    return jax.tree.map(lambda leaf: cast(leaf) if eqx.is_inexact_array(leaf) else leaf, tree)
 
 
 # ------------------------------------------------------------------------------ one program

@@ -51,6 +51,7 @@ AXES = Cell(
 UNBUDGETED = ("max-lift-by-symbol", "metric")
 FIRST_ORDER = ("mirror-descent", "blahut-arimoto")
 STREAMING = ("accelerated", "two-grid")
+SINGLE = ("mirror-descent", "hybrid-gradient", "accelerated")  # take smooth averages in float32 inside of jit
 TRACED = ("jit", "jit-float32", "vmap", "grad")
 
 
@@ -139,8 +140,10 @@ def _untraceable(cell: Cell) -> str | None:
         return "it runs outside of jit, vmap and grad only"
     if cell.solver == "hybrid-gradient" and budgeted(cell.form) and MEASURES[cell.measure].worst:
         return "interior-point alone finds the least worst outcome inside of jit, vmap and grad"
-    if cell.transform == "jit-float32":
-        return "other measures than mutual information need float64 inside of jit"
+    reference, one = MEASURES[cell.measure], cell.also not in ("limits", "joints")
+    smooth = one and not (reference.linear or reference.worst)
+    if cell.transform == "jit-float32" and not (smooth and cell.solver in (*SINGLE, "auto")):
+        return "other measures than smooth averages, by methods of first order, need float64 inside of jit"
     if "user" in cell.measure:
         return "functions of one's own run outside of jit, vmap and grad only"
     return None
