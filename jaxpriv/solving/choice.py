@@ -352,7 +352,7 @@ def _operations(problem: DistortionProblem) -> float:
 
 
 def _by_first_order(problem: DistortionProblem, goal: Goal) -> bool:
-    """Whether it is traced, one smooth average, and in float32 or of the kind whose hybrid gradient compiles sooner than
+    """Whether it is traced and one smooth average: in float32, or of those whose hybrid gradient compiles sooner than
     many interior points run.
     """
     if not is_traced(problem) or not _one_average(problem):
