@@ -36,12 +36,18 @@ def test_a_bit_with_its_own_marginal(p, distance):
 
 
 @pytest.mark.parametrize(
-    "leakage", [jp.leakage.MutualInformation(), jp.leakage.MaximalLeakage(), jp.leakage.MaxInformation()]
+    ("leakage", "solver"),
+    [
+        (jp.leakage.MutualInformation(), "auto"),
+        (jp.leakage.MaximalLeakage(), "auto"),
+        (jp.leakage.MaximalLeakage(), "linear-program"),
+        (jp.leakage.MaxInformation(), "auto"),
+    ],
 )
-def test_total_variation_is_the_transport_cost_of_a_change(leakage):
+def test_total_variation_is_the_transport_cost_of_a_change(leakage, solver):
     joint, hamming, target = JOINT[:, :3] / JOINT[:, :3].sum(), HAMMING[:3, :3], np.array([0.5, 0.3, 0.2])
     kept, moved = (
-        jp.solve(jp.with_marginal(joint, hamming, target, budget=0.4, within=0.1, cost=cost, leakage=leakage))
+        jp.solve(jp.with_marginal(joint, hamming, target, budget=0.4, within=0.1, cost=cost, leakage=leakage), solver)
         for cost in (None, hamming)
     )
     assert kept.status == moved.status == "optimal"

@@ -303,7 +303,10 @@ def repaired(data: Data, x: Arr, feasible_point: Arr | None = None) -> Arr:
     share = xp.zeros((), like=x)
     if program.budgets.shape[0]:
         used, at_feasible_point = data.use(x), data.use(feasible_point)
-        over = (used > program.budgets) & (program.marks == 0)
+        # What rounding alone exceeds is met where the feasible point has no more slack than that: it repairs nothing.
+        rounding = 2.0 * x.shape[1] * np.finfo(x.dtype).eps * (abs(program.budgets) + abs(at_feasible_point))
+        spare = xp.where(program.budgets - at_feasible_point > rounding, 0.0, rounding)
+        over = (used > program.budgets + spare) & (program.marks == 0)
         if program.equal is not None:
             over = over & ~program.equal
         drop = xp.where(over & (used > at_feasible_point), used - at_feasible_point, 1.0)
