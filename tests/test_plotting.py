@@ -246,6 +246,19 @@ def test_mapping_refuses_other_shapes():
         plotting.plot_mapping(np.eye(3), datasets.census_small())
 
 
+@pytest.mark.parametrize(
+    ("plot", "data"),
+    [
+        (plotting.plot_frontier, (ONE,)),
+        (plotting.plot_mapping, (np.eye(4),)),
+        (plotting.plot_posteriors, (JOINT, np.eye(4))),
+    ],
+)
+def test_what_is_no_axes_is_refused(plot, data):
+    with refused("ax must be of type Axes, not int"):
+        plot(*data, ax=3)
+
+
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
 def test_equal_figures_are_equal_files(tmp_path, kind):
     paths = [tmp_path / f"{name}.{kind}" for name in "ab"]

@@ -29,8 +29,8 @@ from jaxpriv.plotting.posteriors import plot_posteriors
 from jaxpriv.plotting.styles import (
     COLOURS,
     WIDTHS,
+    figure_of,
     image_bytes,
-    new_figure,
     paper,
     require_matplotlib,
     save,
@@ -216,11 +216,8 @@ def plot_frontier(
     measures, axes_names = {curve.measure for curve in given}, {curve.across for curve in given}
 
     with style():
-        below = None
-        if ax is not None:
-            figure, above = ax.figure, ax
-        else:
-            figure = new_figure(3.4, 3.5)
+        figure, above, below = figure_of(ax, 3.4, 3.5), ax, None
+        if above is None:
             above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
         _draw_curves(above, drawn, names, line)
         if marks:
@@ -250,7 +247,7 @@ def plot_frontier(
         if below is not None:
             _draw_widths(below, drawn, None if tol is None else tol * up, unit, line)
             figure.align_ylabels()
-    return figure  # pyright: ignore[reportReturnType]
+    return figure
 
 
 def _label(axes: "Axes", text: str) -> None:
@@ -414,7 +411,7 @@ def plot_mapping(
         from matplotlib.colors import ListedColormap, LogNorm
         from matplotlib.ticker import MaxNLocator
 
-        figure = new_figure(3.4, 3.9 if data is not None else 3.1) if ax is None else ax.figure
+        figure = figure_of(ax, 3.4, 3.9 if data is not None else 3.1)
         if ax is not None:
             axes = ax
         elif data is None:
@@ -448,7 +445,7 @@ def plot_mapping(
         else:
             for axis in (axes.xaxis, axes.yaxis):  # symbols have whole numbers
                 axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    return figure  # pyright: ignore[reportReturnType]
+    return figure
 
 
 def _name_symbols(axes: "Axes", data: Dataset) -> None:

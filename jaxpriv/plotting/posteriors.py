@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv.leakage import hyper_distribution
-from jaxpriv.plotting.styles import new_figure, style
+from jaxpriv.plotting.styles import figure_of, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,8 +30,8 @@ def plot_posteriors(joint: ArrayLike, mechanism: object, *, ax: "Axes | None" = 
     with style():
         from matplotlib import colormaps
 
-        figure = new_figure(3.4, 2.4) if ax is None else ax.figure
-        axes = figure.subplots() if ax is None else ax  # pyright: ignore[reportAttributeAccessIssue]
+        figure = figure_of(ax, 3.4, 2.4)
+        axes = figure.subplots() if ax is None else ax
         left, tops = np.cumsum(hyper.masses) - hyper.masses, np.cumsum(hyper.posteriors, axis=1)
         shades = colormaps["viridis"](np.linspace(0.1, 0.95, len(seen)))
         for s, shade in zip(seen, shades, strict=True):
@@ -50,4 +50,4 @@ def plot_posteriors(joint: ArrayLike, mechanism: object, *, ax: "Axes | None" = 
             axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), reverse=True)
         if title:
             axes.set_title(title)
-    return figure  # pyright: ignore[reportReturnType]
+    return figure

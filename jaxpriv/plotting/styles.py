@@ -13,10 +13,11 @@ from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
 from jaxpriv._runtime.files import FilePath, atomic_write
-from jaxpriv._runtime.validation import scalar
+from jaxpriv._runtime.validation import instance, scalar
 from jaxpriv.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Settings of each kind of file: metadata about the moment and the program that made it, left out so that it is
@@ -209,6 +210,16 @@ def new_figure(width: float, height: float) -> "Figure":
     pyplot, which would enable that for every figure, is not imported.
     """
     return _shown_by_notebooks()(_PAPER.get(), width, height)
+
+
+def figure_of(ax: "Axes | None", width: float, height: float) -> "Figure":
+    """The figure of the axes to draw into; without them a new one."""
+    if ax is None:
+        return new_figure(width, height)
+    from matplotlib.axes import Axes
+
+    instance(ax, "ax", Axes)
+    return ax.figure  # pyright: ignore[reportReturnType]
 
 
 def image_bytes(figure: "Figure", kind: str = "png") -> bytes:

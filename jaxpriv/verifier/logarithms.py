@@ -89,10 +89,14 @@ def lower(value: SupportsFloat, digits: int = 6) -> str:
     return _rounded(float(value), digits, ROUND_FLOOR)
 
 
-def percent(share: float, *, up: bool = False, digits: int = 4) -> str:
-    """A share that floating-point numbers hold but for their rounding, in percent, rounded down or up."""
-    exact = Decimal(str(round(100 * share, 10)))
-    return f"{_rounded(exact, digits, ROUND_CEILING if up else ROUND_FLOOR)} %"
+def percent(share: float, *, up: bool = False, digits: int = 4, places: int | None = None) -> str:
+    """A share that floating-point numbers hold but for their rounding, in percent, rounded down or up: to so many
+    digits, or to so many `places` after the point. A bound on a share may exceed one: it is one then.
+    """
+    exact, rounding = Decimal(str(round(100 * min(share, 1.0), 10))), ROUND_CEILING if up else ROUND_FLOOR
+    if places is not None:
+        return f"{exact.quantize(Decimal(1).scaleb(-places), rounding)} %"
+    return f"{_rounded(exact, digits, rounding)} %"
 
 
 def _rounded(value: float | Decimal, digits: int, rounding: str) -> str:

@@ -23,14 +23,13 @@ from jaxpriv.release.report import report
 from jaxpriv.release.report.page import (
     HeatMap,
     _down,
-    _percent_down,
-    _percent_up,
     _up,
     heat_maps,
     mapping_picture,
     numbers,
 )
 from jaxpriv.statistics.tables import Quantiles
+from jaxpriv.verifier.logarithms import percent
 from tests.cases import raised, refused
 from tests.cli.conftest import printed, run
 from tests.release.conftest import COLUMNS, every, excluding, fitted, people, saved, table  # noqa: F401 - fixtures
@@ -276,7 +275,9 @@ def test_numbers_beside_four_digits_are_rounded_against_the_design():
         for value in (np.nextafter(near, 0), near, np.nextafter(near, np.inf)):
             assert Fraction(_down(value)) <= Fraction(value) <= Fraction(_up(value))
     assert (_up(0.0), _down(np.inf), _up(0.25)) == ("0", "inf", "0.25")
-    assert (_percent_down(0.57, 2), _percent_up(0.55, 2)) == ("57.00 %", "55.00 %")  # 100 * 0.57 is below 57
+    # 100 * 0.57 is below 57, and a bound on a share may be above one.
+    shares = percent(0.57, places=2), percent(0.55, up=True, places=2), percent(1.01, up=True, places=1)
+    assert shares == ("57.00 %", "55.00 %", "100.0 %")
 
 
 def test_a_measure_of_the_worst_outcome_has_no_curve_of_the_average_and_a_bound_of_its_own():

@@ -32,7 +32,7 @@ from jaxpriv.release.mechanism import MADE_BY_FIT, combined, correct_guess
 from jaxpriv.release.report.comparison import expected
 from jaxpriv.statistics.audit import MechanismAudit
 from jaxpriv.verifier.claims import Claim, measure_label
-from jaxpriv.verifier.logarithms import lower, upper
+from jaxpriv.verifier.logarithms import lower, percent, upper
 from jaxpriv.verifier.releases import Receipt, check_design
 
 # Budgets of the curve: straight lines between them look smooth at the width of the figure.
@@ -295,9 +295,9 @@ def _guess(figures_of_part: Numbers) -> str:
         return ""
     return (
         f"Somebody who makes the best guess of the private class of a person is right in "
-        f"<b>{_percent_down(right['without'], 2)}</b> of the cases without the release, and in at most "
-        f"<b>{_percent_up(right['with'], 2)}</b> with it. With the useful columns as they are it would be "
-        f"{_percent_down(right['unchanged'], 2)} (on the records of the design)."
+        f"<b>{percent(right['without'], places=2)}</b> of the cases without the release, and in at most "
+        f"<b>{percent(right['with'], up=True, places=2)}</b> with it. With the useful columns as they are it would be "
+        f"{percent(right['unchanged'], places=2)} (on the records of the design)."
     )
 
 
@@ -349,7 +349,7 @@ def _classes(guesses: tuple[Guess, ...] | None) -> str:
         return ""
     rows = "".join(
         f"<tr><td>{escape(guess.label)}</td><td>{_percent(guess.share)}</td><td>{_percent(guess.mean)}</td>"
-        f"<td>{_percent_up(guess.highest)}</td><td>{_percent_down(guess.lowest)}</td></tr>"
+        f"<td>{percent(guess.highest, up=True, places=1)}</td><td>{percent(guess.lowest, places=1)}</td></tr>"
         for guess in guesses
     )
     return (
@@ -368,7 +368,7 @@ def _curve(figures_of_part: Numbers, number: int) -> str:
     curve = figures_of_part.curve
     if curve is None or figures_of_part.right is None:
         return ""
-    before = _percent_down(figures_of_part.right["without"], 2)
+    before = percent(figures_of_part.right["without"], places=2)
     points = zip(curve.points, curve.lower, curve.upper, curve.right, strict=True)
     data = [
         [
@@ -376,7 +376,7 @@ def _curve(figures_of_part: Numbers, number: int) -> str:
             float(high),
             f"Mean distortion {x:.4g}: the least leakage lies between {_down(max(low, 0.0))} and {_up(high)} nats. "
             "With the mapping computed for it a guess of the private class is right in at most "
-            f"{_percent_up(right, 2)} of the cases (without the release {before}).",
+            f"{percent(right, up=True, places=2)} of the cases (without the release {before}).",
         ]
         for x, low, high, right in points
     ]
@@ -525,7 +525,7 @@ def _may_be_lost(mechanism: Mechanism) -> str:
     differ = mechanism.useful[:, None] != mechanism.released[None]
     chances = (mechanism.matrix()[:, :, None] * differ).sum(axis=1)
     rows = "".join(
-        f"<tr><td>{escape(name)}</td><td>{_percent_down(low)}</td><td>{_percent_up(high)}</td></tr>"
+        f"<tr><td>{escape(name)}</td><td>{percent(low, places=1)}</td><td>{percent(high, up=True, places=1)}</td></tr>"
         for name, low, high in zip(mechanism.codebook.useful, chances.min(axis=0), chances.max(axis=0), strict=True)
     )
     return (
@@ -679,19 +679,6 @@ def _fitted(value: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def _percent_up(share: float, places: int = 1) -> str:
-    return f"{min(math.ceil(_scaled(share, places)), 100 * 10**places) / 10**places:.{places}f} %"
-
-
-def _percent_down(share: float, places: int = 1) -> str:
-    return f"{math.floor(_scaled(share, places)) / 10**places:.{places}f} %"
-
-
-def _scaled(share: float, places: int) -> float:
-    """In units of the last place, without the rounding of floating-point numbers: as `verifier.logarithms.percent`."""
-    return round(100 * 10**places * share, 10 - places)
 
 
 # What it looks like: the pictures of a certified curve and of a mapping, styles and scripts.
