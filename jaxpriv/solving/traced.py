@@ -87,8 +87,9 @@ def _cast(tree: T, dtype: "np.dtype") -> T:
     if dtype == jnp.float64:  # all that is not traced is of that precision
         return tree
 
-    def cast(leaf: Arr) -> Arr:  # what is known stays known: of an order, a sign decides the form of the program
-        return (leaf if is_traced(leaf) else np.asarray(leaf)).astype(dtype)
+    def cast(leaf: Arr) -> Arr:  # a number that is known stays known: an order decides the form of the program
+        known = np.ndim(leaf) == 0 and not is_traced(leaf)
+        return (np if known else jnp).asarray(leaf, dtype)
 
     return jax.tree.map(lambda leaf: cast(leaf) if eqx.is_inexact_array(leaf) else leaf, tree)
 
