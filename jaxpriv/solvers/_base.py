@@ -5,7 +5,7 @@ Below the loop stand the pieces that several solvers compute: mirror steps withi
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -24,9 +24,13 @@ from jaxpriv._runtime.lanes import LaneArray
 from jaxpriv._runtime.module import Module
 from jaxpriv._runtime.native import asked_to_stop
 from jaxpriv._runtime.types import Arr, ScalarLike
+from jaxpriv.errors import InputError
 from jaxpriv.program.convex import Goal
 from jaxpriv.solvers._inverse_factors import small_solve
 
+# Float32 passes before float64 ones end at this gap, relative to the value, and, where a method has patience, after so
+# many steps without progress: rounding dominates the tests of steps sooner.
+SINGLE_ACCURACY, _SINGLE_PATIENCE = 1e-5, 25
 # How many instances of a batch step side by side on a CPU, whose caches hold their arrays then. Measured at 8 symbols.
 _TOGETHER = 16
 
@@ -42,6 +46,7 @@ class AbstractSolver(Module):
 
     attempts: eqx.AbstractVar[int]  # how many different starts `init` has
     measures: ClassVar[Measures] = "information"  # which problems `solve` gives to it
+    single: ClassVar[bool | None] = False  # passes in float32: True alone, None before those in float64
     takes_start: ClassVar[bool] = False  # whether `init` begins near the `start` of a program that has one
 
     def uncompiled(self, program: PyTree) -> bool:
@@ -263,6 +268,19 @@ def in_precision(tree: T, dtype: DTypeLike) -> T:
         return eqx.is_inexact_array(leaf) or (isinstance(leaf, LaneArray) and leaf.dtype.kind == "f")
 
     return jax.tree.map(lambda leaf: leaf.astype(dtype) if real(leaf) else leaf, tree)
+
+
+def check_single(solver: AbstractSolver) -> None:
+    """Whether `single` is one of its three values."""
+    if not (solver.single is None or isinstance(solver.single, bool)):
+        raise InputError(f"{type(solver).__name__}: single must be None, True or False")
+
+
+def before_double(solver: PyTree, goal: Goal) -> tuple[PyTree, Goal]:
+    """The solver and the goal of float32 passes that float64 ones follow."""
+    if hasattr(solver, "patience"):
+        solver = replace(solver, patience=min(solver.patience, _SINGLE_PATIENCE))
+    return solver, replace(goal, rtol=np.maximum(goal.rtol, SINGLE_ACCURACY))
 
 
 def normalised(logits: Arr) -> tuple[Arr, Arr]:

@@ -41,10 +41,9 @@ from jaxpriv.data.channel import Gibbs
 from jaxpriv.data.distortion import Matrix
 from jaxpriv.data.joints import Stored
 from jaxpriv.data.streaming import Pass, check_mesh, gibbs_pass
-from jaxpriv.errors import InputError
 from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.program.streamed import StreamedProgram
-from jaxpriv.solvers._base import AbstractSolver, Measures, newton_move
+from jaxpriv.solvers._base import AbstractSolver, Measures, check_single, newton_move
 from jaxpriv.solvers.interior_point.candidate import no_candidate, with_mechanism, with_rules
 from jaxpriv.solvers.interior_point.system import rearrange
 
@@ -140,15 +139,14 @@ class AcceleratedMirrorDescent(AbstractSolver):
         mesh: devices that share the blocks of x; None: one.
     """
 
-    single: bool | None = eqx.field(static=True, default=None)
+    single: bool | None = eqx.field(static=True, default=None)  # pyright: ignore[reportIncompatibleVariableOverride]
     patience: int = eqx.field(static=True, default=200)
     mesh: Mesh | None = eqx.field(static=True, default=None)
     attempts: ClassVar[int] = 1
     measures: ClassVar[Measures] = "smooth"
 
     def __check_init__(self) -> None:
-        if not (self.single is None or isinstance(self.single, bool)):
-            raise InputError("AcceleratedMirrorDescent: single must be None, True or False")
+        check_single(self)
         check_fields(self, COUNT, "patience")
         check_mesh(self.mesh, "AcceleratedMirrorDescent")
 

@@ -50,7 +50,7 @@ from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import COUNT, SHARE, check_fields
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.convex import Candidate, Program
-from jaxpriv.solvers._base import AbstractSolver, Measures, meet_budgets, normalised
+from jaxpriv.solvers._base import AbstractSolver, Measures, check_single, meet_budgets, normalised
 from jaxpriv.solvers.first_order_lp import HalpernState, RestartedHalpern
 from jaxpriv.solvers.interior_point.candidate import best_prices, dual_bound, no_candidate, objective, repaired
 from jaxpriv.solvers.interior_point.mirror_start import first_mechanism
@@ -174,6 +174,8 @@ class PrimalDualHybridGradient(AbstractSolver):
         gain: share of the way to the balanced weight, on a logarithmic scale, that a restart goes.
         dual_steps: most evaluations of the prices of the budgets in an iteration, one exponential of every entry each.
         patience: steps without the gap falling by a tenth after which it ends.
+        single: iterations in float32 (the certificate is in float64): True, alone; None, until those get no further,
+            then float64 from their mechanism. `solve` outside of jit alone has them.
     """
 
     inner: int = eqx.field(static=True, default=25)
@@ -183,12 +185,14 @@ class PrimalDualHybridGradient(AbstractSolver):
     gain: float = eqx.field(static=True, default=0.5)
     dual_steps: int = eqx.field(static=True, default=3)
     patience: int = eqx.field(static=True, default=1000)
+    single: bool | None = eqx.field(static=True, default=False)  # pyright: ignore[reportIncompatibleVariableOverride]
     attempts: ClassVar[int] = 1
     takes_start: ClassVar[bool] = True
     measures: ClassVar[Measures] = "convex"
 
     def __check_init__(self) -> None:
         check_fields(self, COUNT, "inner", "dual_steps", "patience")
+        check_single(self)
         check_fields(self, SHARE, "sufficient", "necessary", "artificial", "gain")
 
     @property

@@ -39,7 +39,14 @@ from jaxpriv._runtime.validation import COUNT, COUNT_OR_ZERO, check_fields, scal
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.convex import Candidate, Program
-from jaxpriv.solvers._base import AbstractSolver, Measures, approach_budgets, meet_budgets, normalised
+from jaxpriv.solvers._base import (
+    AbstractSolver,
+    Measures,
+    approach_budgets,
+    check_single,
+    meet_budgets,
+    normalised,
+)
 from jaxpriv.solvers.interior_point.candidate import by_rows, no_candidate, with_mechanism, with_rules
 from jaxpriv.solvers.interior_point.mirror_start import first_mechanism
 from jaxpriv.solvers.interior_point.system import Data, average_rules, leaks_of, rearrange
@@ -90,6 +97,7 @@ class AbstractMirrorDescent(AbstractSolver):
     def __check_init__(self) -> None:
         check_fields(self, COUNT, "dual_steps")
         check_fields(self, COUNT_OR_ZERO, "unrolled")
+        check_single(self)
 
     def _length(self, state: MirrorState) -> Arr:
         """The length of the next step."""
@@ -211,11 +219,12 @@ class BlahutArimoto(AbstractMirrorDescent):
 
     Args:
         dual_steps: most evaluations of the dual of one iteration, whose Newton steps end once the budgets are met.
-        unrolled: as for `MirrorDescent`.
+        unrolled, single: as for `MirrorDescent`.
     """
 
     dual_steps: int = eqx.field(static=True, default=100)
     unrolled: int = eqx.field(static=True, default=0)
+    single: bool | None = eqx.field(static=True, default=False)  # pyright: ignore[reportIncompatibleVariableOverride]
     rule: ClassVar[float] = 1.0
 
 
@@ -233,6 +242,7 @@ class MirrorDescent(AbstractMirrorDescent):
         unrolled: inside of jit the derivative of the mechanism is that of so many further steps, one after another, of
             the length `step` where that is a number and 1 otherwise: it takes their memory, and where optima are not
             unique it is that of the one found, to which the steps return. 0: the implicit derivative at the optimum.
+        single: as for `PrimalDualHybridGradient`; the steps in float32 are half of `max_steps` at most.
         adaptive: deprecated. False is `BlahutArimoto()`, True is `step="adaptive"`.
 
     Raises:
@@ -242,6 +252,7 @@ class MirrorDescent(AbstractMirrorDescent):
     rule: StepRule = eqx.field(static=True)
     dual_steps: int = eqx.field(static=True)
     unrolled: int = eqx.field(static=True)
+    single: bool | None = eqx.field(static=True)  # pyright: ignore[reportIncompatibleVariableOverride]
     measures: ClassVar[Measures] = "smooth"
 
     # The field has another name than its argument: a field `step` would take the place of the method.
@@ -251,6 +262,7 @@ class MirrorDescent(AbstractMirrorDescent):
         *,
         dual_steps: int = 100,
         unrolled: int = 0,
+        single: bool | None = False,
         adaptive: bool | None = None,
     ) -> None:
         if adaptive is not None:
@@ -270,6 +282,7 @@ class MirrorDescent(AbstractMirrorDescent):
             )
         self.dual_steps = dual_steps
         self.unrolled = unrolled
+        self.single = single
 
 
 def _first_weights(program: Program) -> Arr:

@@ -54,6 +54,7 @@ from jaxpriv.reductions.closed_forms import (
 from jaxpriv.reductions.faces import Face
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import Candidate, Goal
+from jaxpriv.solvers._base import before_double, in_precision
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
 from jaxpriv.solving.feasible_points import feasible_with_limits
@@ -116,6 +117,7 @@ class Stages:
 
     def __post_init__(self) -> None:
         self.begun = time.perf_counter()
+        self.single = getattr(self.solver, "single", False)
         self.goal = own_goal(self.problem, self.goal)
 
     @cached_property
@@ -254,6 +256,10 @@ class Stages:
             return self.without_steps(lowered)
         at_vertex = self.vertices and int(ran.steps) == 0  # without a step
         answer = self.certified(lowered, "linear-program" if at_vertex else self.name, *parts)
+        if self.single is None and not (lowered.goal.proved(answer) or self.clock.expired()):
+            self.single, self.limit = False, self.limit - int(ran.steps)
+            program = dataclasses.replace(lowered.program, start=answer.mechanism)
+            return min(answer, self.run(dataclasses.replace(lowered, program=program)), key=_missed)
         if self.vertices and not lowered.goal.proved(answer):
             self.vertices = False
             return self.run(lowered)
@@ -283,12 +289,18 @@ class Stages:
         None: the clock ended it before the first portion.
         """
         vertices = self.vertices and not reduced.program.minimax and not any(t.smooth for t in reduced.program.terms)
-        ran = run(self.clock, self.solver, reduced.program, reduced.goal, self.limit, report, self.ahead, vertices)
+        solver, program, goal, limit = self.solver, reduced.program, reduced.goal, self.limit
+        if self.single is None:
+            (solver, goal), limit = before_double(solver, goal), limit // 2
+        if self.single is not False:
+            program, goal = in_precision((program, goal), np.float32)
+        ran = run(self.clock, solver, program, goal, limit, report, self.ahead, vertices)
         self.compiling += ran.compiling
         if ran.best is None:
             return ran, None
         self.steps += int(ran.steps)
-        return ran, reduced.expanded(ran.best)
+        best = ran.best if self.single is False else in_precision(ran.best, np.float64)
+        return ran, reduced.expanded(best)
 
     def without_steps(self, lowered: Lowered) -> CertifiedCandidate:
         """The mechanism that meets every limit, and the bound that an adversary who has learned nothing proves."""

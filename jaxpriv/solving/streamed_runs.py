@@ -38,6 +38,7 @@ from jaxpriv.program.certify import column_values
 from jaxpriv.program.convex import Certified
 from jaxpriv.program.streamed import StreamedProgram
 from jaxpriv.solvers import AcceleratedMirrorDescent, Goal, TwoGrid, advance
+from jaxpriv.solvers._base import SINGLE_ACCURACY, before_double
 from jaxpriv.solvers.accelerated import AcceleratedState, Problem, StreamedCandidate
 
 # Seconds between two files, and the share of the time that writing may take.
@@ -308,13 +309,8 @@ _COMPILING = {"first": 7.0, "float64": 4.0}
 _PASSES, PRODUCTS = 3, 1e9
 # Seconds that one portion of steps aims at: between two of them the time limit is checked.
 _PORTION = 0.25
-# A gap of float32 passes is used down to this, relative to the value.
-_SINGLE_ACCURACY = 1e-5
 # Above this relative gap the float32 iterate is discarded, and float64 restarts.
 _SINGLE_USEFUL = 0.1
-# In float32 rounding dominates the step test sooner: stop early and continue in float64.
-_SINGLE_PATIENCE = 25
-
 # Costs of these sizes neither underflow nor overflow in float32, not even squared.
 _SINGLE_RANGE = (1e-12, 1e12)
 
@@ -436,15 +432,14 @@ def iterate(
     in_range = (scales == 0) | ((scales > small) & (scales < large))
     used, useful, float32, candidates = 0, False, None, []
     if solver.single is None and in_range.all():
-        quick = dataclasses.replace(solver, single=True, patience=min(solver.patience, _SINGLE_PATIENCE))
-        coarser = Goal(inner.tol, np.maximum(inner.rtol, _SINGLE_ACCURACY), inner.shift)
+        quick, coarser = before_double(dataclasses.replace(solver, single=True), inner)
         problem = _problem(program, surveyed, True)
         run = _run(task, f"{method}, float32", quick, problem, partial(task.run, _start, quick, problem), coarser, 0)
         used = run.steps
         candidates.append(jax.device_get(run.best))
         value = task.value(run.best.value)
         gap, value = value - task.value(run.best.bound), abs(value)
-        met = task.met(inner, run.best) and gap > _SINGLE_ACCURACY * value
+        met = task.met(inner, run.best) and gap > SINGLE_ACCURACY * value
         if met or used >= task.left or not task.allows("float64", program, solver.mesh):
             task.left -= used
             return candidates, used
