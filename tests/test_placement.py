@@ -266,6 +266,8 @@ def test_memory_is_that_of_the_device_that_computes(free_memory, monkeypatch):
     with raised(ResourceError, r"interior-point for .* 1\.0 GiB are free on cuda:0; use solver='acc"):
         choice.pick_solver("interior-point", large, Goal(1e-6))
     assert choice.pick_solver("auto", large, Goal(1e-6))[0] == "two-grid"
+    other = jp.DistortionProblem(large.data, large.distortions, budget=1.0, leakage=jp.leakage.Sibson(2.0))
+    assert choice.pick_solver("auto", other, Goal(1e-6))[0] == "hybrid-gradient"
     assert choice.pick_solver("auto", PROBLEM, Goal(1e-6))[0] == "interior-point"
 
 

@@ -88,8 +88,7 @@ def _cast(tree: T, dtype: "np.dtype") -> T:
         return tree
 
     def cast(leaf: Arr) -> Arr:  # a number that is known stays known: an order decides the form of the program
-        known = np.ndim(leaf) == 0 and not is_traced(leaf)
-        return (np if known else jnp).asarray(leaf, dtype)
+        return (jnp if np.ndim(leaf) or is_traced(leaf) else np).asarray(leaf, dtype)
 
     return jax.tree.map(lambda leaf: cast(leaf) if eqx.is_inexact_array(leaf) else leaf, tree)
 
