@@ -53,7 +53,7 @@ from jaxpriv.reductions.closed_forms import (
 )
 from jaxpriv.reductions.faces import Face
 from jaxpriv.reductions.reduction import Reduced
-from jaxpriv.solvers import Candidate, Goal
+from jaxpriv.solvers import Candidate, Goal, MirrorDescent, PrimalDualHybridGradient
 from jaxpriv.solvers._base import before_double, in_precision
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
@@ -289,7 +289,10 @@ class Stages:
         None: the clock ended it before the first portion.
         """
         vertices = self.vertices and not reduced.program.minimax and not any(t.smooth for t in reduced.program.terms)
-        solver, program, goal, limit = self.solver, reduced.program, reduced.goal, self.limit
+        # Mirror steps meet budgets and have no prices for distances to them.
+        to_budgets = reduced.program.shares and isinstance(self.solver, MirrorDescent)
+        solver = PrimalDualHybridGradient() if to_budgets else self.solver
+        program, goal, limit = reduced.program, reduced.goal, self.limit
         if self.single is None:
             (solver, goal), limit = before_double(solver, goal), limit // 2
         if self.single is not False:

@@ -113,7 +113,7 @@ PROBLEMS = {
     "Arimoto 1/2": (1e-4, {"budget": 0.3, "leakage": lk.Arimoto(0.5)}),
     "Brier": (1e-4, {"budget": 0.3, "leakage": lk.AverageCostGain(lk.BrierLoss())}),
     **{name: (1e-4, {"leakage_budget": 0.03, "leakage": measure}) for name, (measure, _) in SMOOTHNESS.items()},
-    "budget": (1e-3, {"budget": 0.3}),
+    "budget": (1e-3, {"budget": 0.3, "limits": ((lk.Sibson(2.0), 0.3),)}),
     "multiplier": (1e-3, {"multiplier": 1.5}),
     "leakage budget": (1e-3, {"leakage_budget": 0.05}),
     "joints": (1e-3, {"budget": 0.3}),
