@@ -315,8 +315,8 @@ class _Dual(NamedTuple):
     plain: Arr  # (R,): a move along which the dual rises at first, whatever its curvature
 
 
-def _slope(constraints: Arr, budgets: Arr, tilt: Arr, mechanism: Arr, prices: Arr) -> tuple[Arr, Arr, Arr, Arr]:
-    """(slope, curvature, Newton's move, which prices it moves) of the dual at the mechanism of some prices."""
+def _slope(constraints: Arr, budgets: Arr, tilt: Arr, mechanism: Arr) -> tuple[Arr, Arr, Arr]:
+    """(slope, curvature, what is added to the latter's diagonal) of the dual at the mechanism of some prices."""
     # Budgets that are equivalent, under joints that are nearly equal, leave a matrix that is singular to rounding: some
     # units of rounding of its largest entry, 1e-9 in float64, which changes a step by as much.
     relative = max(1e-9, 64.0 * float(np.finfo(tilt.dtype).eps))
@@ -325,23 +325,39 @@ def _slope(constraints: Arr, budgets: Arr, tilt: Arr, mechanism: Arr, prices: Ar
     centred = constraints - used[:, :, None]
     curvature = xp.einsum("rxy,qxy->rq", centred * (tilt * mechanism)[None], centred)
     # The absolute part keeps a matrix of zeros (a mechanism without choice) regular; moves are cut anyway.
-    ridge = _FLAT + relative * xp.diagonal(curvature).max()
-    free = (prices > 0) | (over > 0)
-    return over, curvature, newton_move(curvature, over, free, ridge), free
+    return over, curvature, _FLAT + relative * xp.diagonal(curvature).max()
 
 
-def newton_move(curvature: Arr, over: Arr, free: Arr, ridge: Arr) -> Arr:
+def _newton_move(curvature: Arr, over: Arr, free: Arr, ridge: Arr) -> Arr:
     """The move of the prices (R,) that are free to their place at zero slope `over`; the others stay."""
     matrix = xp.where(free[:, None] & free[None, :], curvature, 0.0) + xp.diag(xp.where(free, ridge, 1.0))
     return small_solve(matrix, xp.where(free, over, 0.0))
 
 
+def newton_prices(prices: Arr, least: Arr, curvature: Arr, over: Arr, ridge: Arr, unit: ScalarLike) -> Arr:
+    """The prices (R,) after Newton's move of a dual with the slope `over`, no lower than `least`.
+
+    Doubling (and one `unit`) and halving at most keeps Newton inside the region where its model holds.
+    """
+    low, high = xp.maximum(least, 0.5 * prices), 2.0 * prices + unit
+
+    def hold(_: ScalarLike, carry: tuple[Arr, Arr]) -> tuple[Arr, Arr]:
+        """Prices that Newton's move of the free ones takes to `low` stay there; the others move given that."""
+        free, moved = carry
+        fixed = xp.where(free, 0.0, moved - prices)
+        newton = prices + _newton_move(curvature, over - xp.weigh(fixed, curvature), free, ridge)
+        return free & (newton > low), xp.where(free, xp.maximum(newton, low), moved)
+
+    # Every round but the last holds one price more, or changes nothing.
+    _, moved = xp.fori_loop(0, len(prices), hold, ((prices > least) | (over > 0), prices))
+    return xp.minimum(moved, high)
+
+
 def approach_budgets(constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr) -> tuple[Arr, Arr]:
     """(logits, multipliers) after one projected Newton step on the dual of `meet_budgets`; no test of what it gains."""
     _, mechanism = normalised(base - tilt * xp.weigh(multipliers, constraints))
-    move = _slope(constraints, budgets, tilt, mechanism, multipliers)[2]
-    # Doubling and halving at most keeps Newton inside the region where its model holds.
-    multipliers = xp.clip(multipliers + move, 0.5 * multipliers, 2.0 * multipliers + 1.0)
+    over, curvature, ridge = _slope(constraints, budgets, tilt, mechanism)
+    multipliers = newton_prices(multipliers, xp.zeros_like(multipliers), curvature, over, ridge, 1.0)
     return base - tilt * xp.weigh(multipliers, constraints), multipliers
 
 
@@ -396,7 +412,8 @@ def meet_budgets(
             + xp.weigh(prices, abs(constraints)).max(axis=1).sum()
             + abs(spent).sum()
         )
-        over, curvature, newton, free = _slope(constraints, budgets, tilt, mechanism, prices)
+        over, curvature, ridge = _slope(constraints, budgets, tilt, mechanism)
+        free = (prices > 0) | (over > 0)
         return _Dual(
             prices,
             logs,
@@ -405,7 +422,7 @@ def meet_budgets(
             _ROUNDINGS * eps * size,
             over,
             abs(budgets) + (abs(constraints) * mechanism[None]).sum(axis=(1, 2)),
-            newton,
+            _newton_move(curvature, over, free, ridge),
             xp.where(free, over, 0.0) / (len(over) * xp.maximum(xp.diagonal(curvature), _FLAT)),
         )
 

@@ -43,7 +43,7 @@ from jaxpriv.data.joints import Stored
 from jaxpriv.data.streaming import Pass, check_mesh, gibbs_pass
 from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.program.streamed import StreamedProgram
-from jaxpriv.solvers._base import AbstractSolver, Measures, check_single, newton_move
+from jaxpriv.solvers._base import AbstractSolver, Measures, check_single, newton_prices
 from jaxpriv.solvers.interior_point.candidate import no_candidate, with_mechanism, with_rules
 from jaxpriv.solvers.interior_point.system import rearrange
 
@@ -302,21 +302,9 @@ class AcceleratedMirrorDescent(AbstractSolver):
         def newton(carry: tuple[Arr, Pass, Array]) -> tuple[Arr, Pass, Array]:
             prices, now, count = carry
             over = now.distortions - budgets
-            free = (prices > least) | (over > 0)
             # A hundred times below what the relative misses allow: it keeps equal budgets from a singular matrix.
             ridge = 1e-12 * jnp.diagonal(now.spread) + jnp.finfo(over.dtype).tiny
-            # Doubling and halving at most keeps Newton where its model holds.
-            low, high = jnp.maximum(least, 0.5 * prices), 2.0 * prices + unit
-
-            def hold(_: Arr, carry: tuple[Arr, Arr]) -> tuple[Arr, Arr]:
-                """Prices that Newton's move of the free ones takes to `low` stay there; the others move given that."""
-                free, moved = carry
-                fixed = jnp.where(free, 0.0, moved - prices)
-                newton = prices + newton_move(now.spread, over - now.spread @ fixed, free, ridge)
-                return free & (newton > low), jnp.where(free, jnp.maximum(newton, low), moved)
-
-            # Every round but the last holds one price more, or changes nothing.
-            moved = jnp.minimum(lax.fori_loop(0, len(prices), hold, (free, prices))[1], high)
+            moved = newton_prices(prices, least, now.spread, over, ridge, unit)
             prices = jnp.where(count == 0, guess, moved)  # the first pass is at the guess: one copy of the code
             return prices, self._pass(problem, rules, prices, total), count + 1
 

@@ -52,6 +52,17 @@ def test_rules_follow_the_prices_of_a_peak(name):
     assert sum(steps) <= 30, steps
 
 
+def test_a_price_that_falls_as_far_as_it_may_leaves_the_others_where_budgets_are_met():
+    """54 steps where Newton's move of the prices in the start is cut price by price."""
+    steps = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        joint, tables = rng.dirichlet(np.full(8, 0.3)).reshape(2, 4), rng.uniform(size=(3, 4, 4)) * (1 - np.eye(4))
+        budget = rng.uniform(0.05, 0.9, 3) * (joint.sum(axis=0) @ tables).min(axis=1)
+        steps.append(int(jp.solve(jp.DistortionProblem(joint, list(tables), budget=budget)).steps))
+    assert sum(steps) <= 40, steps
+
+
 def test_a_start_that_lost_its_way_is_not_used():
     """Symbols of tiny mass: the price of the budget grows without end in the mirror steps."""
     joint = random_joint(2, 6, 6) * 10.0 ** -np.arange(0, 12, 2.0)

@@ -46,13 +46,13 @@ INLINE double softmax(long across, const Vector *logits, const Vector *inside, V
   return most + logarithm(all_of(sum))[0];
 }
 
-/* One Newton step of the prices at logits that are `tilts` times too cheap in the budgets: see `meet_budgets`. `x` (X, Y) is
+/* One Newton step of the prices at logits that are `tilts` times too cheap in the budgets: see `newton_prices`. `x` (X, Y) is
    working memory. */
 static void meet_budgets(Space *w, const Vector *logs, const double *tilts, double *price, double *x) {
   const long across = w->across / LANES, matrix = w->inputs * across, n = w->budgets, wide = n + 1;
   const Vector *c = (const Vector *)w->constraints;
   Vector *logits = (Vector *)w->after, *own = (Vector *)x;
-  double *m = w->matrix, most = 0.0;
+  double *m = w->matrix, *system = m + n * wide, most = 0.0;
   memset(m, 0, n * wide * sizeof(double));
   for (long i = 0; i < w->inputs; i++) {
     const long at = i * across;
@@ -75,16 +75,25 @@ static void meet_budgets(Space *w, const Vector *logs, const double *tilts, doub
   for (long r = 0; r < n; r++) most = m[r * wide + r] > most ? m[r * wide + r] : most;
   for (long r = 0; r < n; r++) m[r * wide + n] -= w->limits[r];
   for (long r = 0; r < n; r++) w->slope[r] = price[r] > 0.0 || m[r * wide + n] > 0.0;
-  for (long r = 0; r < n; r++) {
-    for (long q = 0; q <= r; q++) m[q * wide + r] = m[r * wide + q] *= w->slope[r] * w->slope[q];
-    m[r * wide + r] += w->slope[r] > 0.0 ? RIDGE + RIDGE_SHARE * most : 1.0;
-    m[r * wide + n] *= w->slope[r];
+  for (long r = 0; r < n; r++)
+    for (long q = 0; q <= r; q++) m[q * wide + r] = m[r * wide + q];
+  /* Prices that the move of the free ones takes to half of them stay there, and the others move given that. */
+  for (int held = 1; held;) {
+    for (long r = 0; r < n; r++) {
+      for (long q = 0; q < n; q++) system[r * wide + q] = m[r * wide + q] * w->slope[r] * w->slope[q];
+      system[r * wide + r] += w->slope[r] > 0.0 ? RIDGE + RIDGE_SHARE * most : 1.0;
+      system[r * wide + n] = m[r * wide + n] * w->slope[r];
+    }
+    eliminate(n, system), held = 0;
+    for (long r = 0; r < n; r++) {
+      if (w->slope[r] == 0.0 || price[r] + system[r * wide + n] > 0.5 * price[r]) continue;
+      w->slope[r] = 0.0, price[r] *= 0.5, held = 1;
+      for (long q = 0; q < n; q++) m[q * wide + n] += m[q * wide + r] * price[r];
+    }
   }
-  eliminate(n, m);
   for (long r = 0; r < n; r++) {
-    double now = price[r] + m[r * wide + n];
-    now = now > 0.5 * price[r] ? now : 0.5 * price[r];
-    price[r] = now < 2.0 * price[r] + 1.0 ? now : 2.0 * price[r] + 1.0;
+    const double now = price[r] + system[r * wide + n], most = 2.0 * price[r] + 1.0;
+    price[r] = w->slope[r] == 0.0 || now < most ? now : most;
   }
 }
 

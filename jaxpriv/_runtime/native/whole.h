@@ -119,7 +119,7 @@ typedef struct {
   ARRAY(half, 3 * columns * across) ARRAY(right, 3 * n + padded(w->private)) \
   ARRAY(gather, PAD * (of_factor > of_solve ? of_factor : of_solve)) ARRAY(after, matrix + 2 * across) \
   ARRAY(rho, (2 + free) * matrix) ARRAY(costs, matrix) ARRAY(ax, table) ARRAY(logs, matrix) ARRAY(pair, q) \
-  ARRAY(limit, q) ARRAY(matrix, free * (free + 1)) ARRAY(slope, free * q) ARRAY(mechanism, matrix) ARRAY(scores, table) \
+  ARRAY(limit, q) ARRAY(matrix, 2 * free * (free + 1)) ARRAY(slope, free * q) ARRAY(mechanism, matrix) ARRAY(scores, table) \
   ARRAY(price, q) ARRAY(sums, entropic * x) ARRAY(bend, entropic * w->private) ARRAY(seen, entropic * w->private) \
   ARRAY(centre, entropic * w->private) ARRAY(part, entropic * w->private) ARRAY(level, entropic * across) \
   ARRAY(bent, MINIMAX * matrix) ARRAY(absent, MINIMAX * across) ARRAY(shares, MINIMAX * free) \
