@@ -293,8 +293,9 @@ class PrimalDualHybridGradient(AbstractSolver):
         limit = _RELAXED * moved / jnp.maximum(coupled, _TINY)
         limit = jnp.where((coupled > _NO_COUPLING) & (moved > 0), limit, jnp.inf)
         n = (number + 2).astype(eta.dtype)
-        # As in PDLP (Applegate et al. 2021); growth by n^-.6, as there, takes more passes.
-        longer = jnp.minimum((1.0 - n**-0.3) * limit, (1.0 + 1.0 / n) * eta)
+        # The exponents are those of PDLP (Applegate et al. 2021). Growth by 1/n takes a tenth fewer passes, but lengths
+        # that were once short stay short: three of 200 random instances of reverse KL stall.
+        longer = jnp.minimum((1.0 - n**-0.3) * limit, (1.0 + n**-0.6) * eta)
 
         def taken() -> Cycle:
             moved_by = Sums(new.x, scales * after.v, after.price, after.eta, jnp.ones_like(eta))
