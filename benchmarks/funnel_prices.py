@@ -3,7 +3,7 @@
     python -m benchmarks.funnel_prices [--seeds 5] [--measure maximal-leakage]
 
 Seven pairs of a joint, Dirichlet of parameter .6, and a multiplier: 4 x 10 to 6 x 20. A row has how far the local
-search ends above the certified optimum, relative to it: the median and the largest of the seeds of its random starts,
+search ends above the certified optimum, relative to it, in float64: the median and the largest of the seeds of its random starts,
 compiled into one program, and those of `difference-of-convex` on the host, which has rounds of starts near the best
 release and a linear program over all posteriors.
 """
@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--measure", default="mutual-information")
     asked = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
     seeds, measure = range(asked.seeds), jp.leakage.by_name(**parameters_of(asked.measure))
     print(
         "| joint | multiplier | in one program, median / largest | on the host, median / largest |\n|---|---|---|---|"

@@ -32,13 +32,15 @@ Tishby, Pereira and Bialek 1999, Theorem 5. Difference of convex functions: Tao 
 Bauschke, Bolte, Teboulle 2017; the Lagrangian: Hsu, Asoodeh and Calmon 2019, eq. (10), Makhdoumi et al. 2014, eq. (5).
 """
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxpriv._runtime.types import Arr, ScalarLike
-from jaxpriv.funnels.balance import Balance, Channel, balance, log_rows, unsettled
+from jaxpriv.funnels.balance import Balance, Channel, balance, channel, log_rows, unsettled
 from jaxpriv.leakage import AbstractAverageLeakage
 
 # A step that is taken makes the next one longer by the first factor, one that is refused shorter by the second.
@@ -81,17 +83,13 @@ class _DescentState(eqx.Module):
 
 def _descend(
     given: Channel,
-    measure: AbstractAverageLeakage,
+    at: Callable[[Arr], Balance],
     lam: ScalarLike,
     start: Arr,
     tol: ScalarLike,
     most: ScalarLike,
-    whole: bool,
     bottleneck: bool,
 ) -> Landing:
-    def at(log_mechanism: Arr) -> Balance:
-        return balance(given, measure, log_mechanism, whole)
-
     def residual(log_mechanism: Arr, now: Balance) -> Arr:
         slopes = now.costs - lam * now.ratios
         return unsettled(given, log_mechanism, -slopes if bottleneck else slopes, now.log_masses)
@@ -145,5 +143,24 @@ def descend(
     `whole`: the leakage is the measure's value instead of sum_y phi(w_y). `bottleneck`: the alternating iteration,
     which maximises. `tol` bounds the residual, `most` the steps.
     """
-    run = jax.vmap(lambda lam, start: _descend(given, measure, lam, start, tol, most, whole, bottleneck))
-    return run(multipliers, starts)
+
+    def at(log_mechanism: Arr) -> Balance:
+        return balance(given, measure, log_mechanism, whole)
+
+    return jax.vmap(lambda lam, start: _descend(given, at, lam, start, tol, most, bottleneck))(multipliers, starts)
+
+
+def descend_posteriors(
+    cost: Callable[[Arr], Arr], lam: ScalarLike, starts: Arr, tol: ScalarLike, most: ScalarLike, *, bottleneck: bool
+) -> Landing:
+    """Every posterior q of `starts` (B, X) (logarithms) to a local minimum of cost(q) + lam H(q), of a bottleneck a
+    maximum, by the same steps: q is the one row of a mechanism, and -H(q) stands in place of I(X;Y).
+    """
+
+    def at(log_posterior: Arr) -> Balance:
+        logs, posterior = log_posterior[0], jnp.exp(log_posterior[0])
+        value, slopes = jax.value_and_grad(cost)(posterior)
+        return Balance((posterior * logs).sum(), value, log_posterior, slopes[None], logs)
+
+    alone = channel(jnp.ones((1, 1), starts.dtype))
+    return jax.vmap(lambda start: _descend(alone, at, lam, start[None], tol, most, bottleneck))(starts)

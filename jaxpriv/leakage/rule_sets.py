@@ -282,6 +282,13 @@ class AbstractRuleSet(ABC):
         """Rules for symbols that are left out of the iteration, (T,): they use almost nothing of the set."""
         return np.zeros(len(reference))
 
+    def softened(self, term: Term, w: Arr, temperature: ScalarLike) -> Arr:
+        """phi of the rows w (T,) of one output, in JAX, and where it has kinks a smooth function in place of it that
+        tends to phi, but for a constant, with the temperature to 0.
+        """
+        del temperature
+        return self.columns(term, w[:, None])[0]
+
     # What a certificate needs: of sets without a user's function for leading axes of the term's arrays too, a batch.
 
     @abstractmethod
@@ -489,6 +496,16 @@ class Linear(AbstractRuleSet):
         size = np.where(reference != 0, abs(reference), 1.0)[:, None]
         _, first = np.unique(classes(np.column_stack([rows / size, np.sign(reference)])), return_index=True)
         return rows[first], reference[first], None
+
+    def softened(self, term: Term, w: Arr, temperature: ScalarLike) -> Arr:
+        """The largest <k, w> less the temperature times the relative entropy of the shares reference . k, of capped
+        rows that of k/cap and of 1 - k/cap, to uniform ones: a log-sum-exp in place of a maximum.
+        """
+        if term.cap is not None:
+            return temperature * (term.cap * jax.nn.softplus(w / temperature)).sum()
+        seen = term.reference > 0
+        ratios = xp.where(seen, w / xp.where(seen, term.reference, 1.0), -xp.inf)
+        return temperature * jax.nn.logsumexp(ratios / temperature)
 
     def columns(self, term: Term, w: Arr) -> Arr:
         if term.cap is not None:

@@ -2,12 +2,14 @@
 
     minimise (bottleneck: maximise)   L(S->Y) - l I(X;Y)   over the mechanism
 
-A round is this: every start descends to a mechanism of its own. Time sharing between the best of them, with the outputs
-of each kept apart, is one mechanism with the mean of their values, and its descent moves mass to those posteriors that
-are good together: what a linear program over all posteriors would choose, which it also improves. The first round has
-random starts; half of those of a later round are near the best mechanism of the rounds before, which takes part in the
-time sharing. The search ends after two rounds without progress. Of what was found, X itself and a constant Y the best
-is the result.
+A mechanism is a measure over posteriors q of X with mean p, and its value, where outer( sum_y P(y) phi(q_y) ) is the
+leakage and a its slope at the last mechanism, is to first order the mean of psi(q) = a phi(q) - l D(q || p). A round is
+this: the linear program over all posteriors of the rounds so far and of this one has prices nu. Many posteriors, random
+ones and some near those of the best mechanism, descend to local minima of psi(q) - nu . q. They are the columns of the
+next program, and the mechanism that it chooses descends as a whole. Where phi has kinks it is smoothed for the descents
+of posteriors alone, by a temperature that falls while they move: the minima are where several actions are equally good.
+Every second round begins at a lower temperature. The search ends after some rounds without progress. Of what was found,
+X itself and a constant Y the best is the result.
 
 Nothing is proved about other mechanisms. The bounds are those that need no search: with h = H(X|S)
 
@@ -17,6 +19,7 @@ Nothing is proved about other mechanisms. The bounds are those that need no sear
 By the envelope theorem the slope of the value is that of the Lagrangian at the mechanism.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -24,6 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.scipy.special import xlogy
 from jaxtyping import PyTree
 
 from jaxpriv._runtime.numerics import safe_divide
@@ -31,20 +35,30 @@ from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import mechanism_array
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import FunnelGoal, FunnelSolution
-from jaxpriv.funnels.balance import channel
-from jaxpriv.funnels.local import LIFTS, PATIENCE, SPREADS, AlongTheHull
+from jaxpriv.funnels.balance import Channel, channel
+from jaxpriv.funnels.local import LIFTS, SPREADS, AlongTheHull
+from jaxpriv.funnels.local_steps import descend_posteriors
 from jaxpriv.funnels.solve import pick_funnel_solver
-from jaxpriv.funnels.starts import blended, random_starts, widened
+from jaxpriv.funnels.starts import random_starts, widened
+from jaxpriv.funnels.traced_plan import plan_of
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
+from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.funnel import FunnelOrBottleneck
+from jaxpriv.program.lower import shift_of, terms_of
 from jaxpriv.program.solution import Status
 from jaxpriv.solving.traced import in_one_precision, no_tangent
 
-# Steps that every start takes at most, and how many of them then share outputs. With 400 steps the second descents end
-# as near to the certified optima, and with 24 starts as with 16; with 8 they missed one of 14 by 1e-3
-# (`benchmarks.funnel_prices`). Starts that follow the optimum from a price of 0 end no nearer than random ones.
-_SCOUT, _TOGETHER = 100, 16
+# Temperatures of one search, in units of what X itself leaks more than a constant Y (as sums over outputs), and the
+# steps that every posterior takes at most at each of them. In every second round all of them are lower by the factor
+# `_COLDER`, which total variation needs and maximal leakage cannot do with alone (`benchmarks.funnel_prices`).
+_COLDER = 0.1
+_TEMPERATURES, _SCOUT = (0.03, 0.01, 0.003, 1e-3, 1e-4, 1e-5), 50
+# Rounds without progress after which the search ends: two at either temperature.
+_PATIENCE = 4
+# Outputs of the mechanism that a round ends with, as a multiple of those of a start. A linear program has an optimum of
+# as many as there are symbols; posteriors on the way to one of its own are not merged.
+_WIDTH = 2
 # Outputs are merged whose posteriors have an affinity sum_x sqrt(q_x r_x) within this of one: their total variation is
 # below 5e-4.
 _ALIKE = 1e-7
@@ -143,51 +157,65 @@ def _best(
     """(mechanism (X, Y), residual of the first-order conditions, steps)."""
     given, price, descent = channel(jnp.asarray(problem.joint)), problem.multiplier, method.steps(problem)
     sign, tol = 1.0 if problem.minimises_leakage else -1.0, jnp.asarray(tol, price.dtype)
-    symbols = len(given.source)
+    symbols, key = len(given.source), jax.random.key(method.seed)
     outputs = method.outputs or symbols + 1
-    if start is not None:
-        outputs = max(outputs, start.shape[1])
-    count = method.batch(symbols, outputs)
-    starts = random_starts(jax.random.key(method.seed), count, symbols, outputs, given.joint.dtype)
-    if start is not None:
-        starts = starts.at[0].set(blended(widened(start, outputs)))
-    key, short = jax.random.key(method.seed), jnp.minimum(limit, _SCOUT)
-    together = min(_TOGETHER, count)
-    width = max(together * outputs, symbols)
+    count, width = method.batch(symbols, outputs), max(_WIDTH * outputs, 0 if start is None else start.shape[1])
+    phi, soft, outer = _leakage_of_posteriors(problem, given)
+    anyway = jnp.vstack([jnp.eye(symbols, dtype=price.dtype), given.source])
+    of_symbols = jax.vmap(phi)(anyway)
+    span = given.source @ of_symbols[:-1] - of_symbols[-1]
+    schedule = jnp.asarray(_TEMPERATURES, price.dtype) * jnp.maximum(span, jnp.finfo(price.dtype).tiny)
 
     def of_round(search: _Search) -> _Search:
         best_before, first = search.best, search.rounds == 0
         for_near, for_random = jax.random.split(jax.random.fold_in(key, search.rounds))
-        later = random_starts(for_random, count, symbols, outputs, given.joint.dtype)
-        near = _near(for_near, best_before.mechanism, given.source, later[count // 2 :])
-        later = jnp.concatenate([near, later[: count // 2]])
-        descended = descent(given, jnp.full(count, price), jnp.where(first, starts, later), tol, short)
-        ranks = _ranks(sign * descended.value)
-        last = descended.log_mechanism[jnp.where(first, ranks[together - 1], 0)]
-        shared = jnp.concatenate([*descended.log_mechanism[ranks[: together - 1]], last], axis=1)
-        again = descent(given, price[None], shared[None], tol, limit)
-        ends = [best_before]
-        for end, place in ((descended, ranks[0]), (again, 0)):
-            mechanism = widened(jnp.exp(end.log_mechanism[place]), width)
-            ends.append(_BestEnd(mechanism, end.value[place], end.residual[place]))
-        best = _best_of(sign, ends)
-        improved = first | (abs(best.value - best_before.value) > tol)
-        steps = search.steps + descended.steps.max() + again.steps[0]
-        return _Search(best, search.rounds + 1, jnp.where(improved, 0, search.idle + 1), steps)
+        logs = random_starts(for_random, count, symbols, outputs, price.dtype) + jnp.log(given.source)[:, None]
+        random = logs.swapaxes(1, 2).reshape(-1, symbols)
+        atoms = _posteriors(best_before.mechanism, given.source)
+        near = _near(for_near, atoms[:symbols], random[len(random) // 2 :])
+        starts = jnp.where(first, random, jnp.concatenate([near, random[: len(near)]])[: len(random)])
 
-    plain = jnp.eye(symbols, dtype=price.dtype), jnp.ones((symbols, 1), price.dtype)
+        def once(logs: Arr, temperature: ScalarLike) -> tuple[Arr, Arr]:
+            def cost(q: Arr) -> Arr:
+                return search.slope * soft(q, temperature) + (price * jnp.log(given.source) - sign * search.prices) @ q
+
+            most = jnp.where(first, 0, jnp.minimum(limit, _SCOUT))
+            ends = descend_posteriors(cost, price, logs, tol, most, bottleneck=sign < 0)
+            return ends.log_mechanism[:, 0], ends.steps.max()
+
+        logs, steps = lax.scan(once, starts, schedule * jnp.where(search.rounds % 2 == 0, 1.0, _COLDER))
+        pool = jnp.concatenate([atoms, jnp.exp(logs), anyway])
+        leaks = jax.vmap(phi)(pool)
+        pool = jnp.where(jnp.isfinite(leaks)[:, None], pool, given.source)  # a posterior may leak without limit
+        leaks = jnp.where(jnp.isfinite(leaks), leaks, of_symbols[-1])
+        costs = search.slope * leaks - price * xlogy(pool, pool / given.source).sum(axis=1)
+        masses, prices = plan_of(sign * costs, pool, given.source)
+        mechanism = _narrow((pool * masses[:, None]).T / given.source[:, None], given.source, width)
+        end = descent(given, price[None], jnp.log(mechanism)[None], tol, limit)
+        best = _best_of(sign, [best_before, _BestEnd(jnp.exp(end.log_mechanism[0]), end.value[0], end.residual[0])])
+        improved = first | (abs(best.value - best_before.value) > tol)
+        return _Search(
+            best,
+            prices,
+            jax.grad(outer)(masses @ leaks),
+            search.rounds + 1,
+            jnp.where(improved, 0, search.idle + 1),
+            search.steps + steps.sum() + end.steps[0],
+        )
+
+    plain = [jnp.eye(symbols, dtype=price.dtype), jnp.ones((symbols, 1), price.dtype)]
     best_plain = _best_of(
         sign,
         [
             _BestEnd(widened(plain_mechanism, width), _value(problem, plain_mechanism), jnp.inf * price)
-            for plain_mechanism in plain
+            for plain_mechanism in plain + ([] if start is None else [jnp.asarray(start)])
         ],
     )
     none = jnp.array(0)
     search = lax.while_loop(
-        lambda search: (search.rounds < method.rounds) & (search.idle < PATIENCE),
+        lambda search: (search.rounds < 2 * method.rounds) & (search.idle < _PATIENCE),
         of_round,
-        _Search(best_plain, none, none, none),
+        _Search(best_plain, jnp.zeros_like(given.source), jax.grad(outer)(of_symbols[-1]), none, none, none),
     )
     mechanism = search.best.mechanism
     mechanism = jnp.where(mechanism > jnp.finfo(mechanism.dtype).eps ** 2, mechanism, 0.0)
@@ -208,9 +236,33 @@ class _Search(NamedTuple):
     """The state of the search."""
 
     best: _BestEnd
+    prices: Arr  # (X,): of the last linear program
+    slope: Arr  # of the value in the sum over the outputs
     rounds: Arr
     idle: Arr  # rounds since one that improved the value by more than the tolerance
     steps: Arr
+
+
+def _leakage_of_posteriors(
+    problem: FunnelOrBottleneck, given: Channel
+) -> tuple[Callable[[Arr], Arr], Callable[[Arr, ScalarLike], Arr], Callable[[Arr], Arr]]:
+    """phi of a posterior (X,), the same smoothed by a temperature, and the value that a mean of phi makes."""
+    measure = problem.leakage
+    if not measure.linear:
+        conditional = given.joint / given.source
+
+        def column(q: Arr) -> Arr:
+            return measure.column(conditional @ q, given.private)
+
+        return column, lambda q, _: column(q), measure.outer
+    (term,) = terms_of(measure, given.joint, Role.OBJECTIVE, whole=True)
+    rows, scale = term.rows / given.source, measure.scale_for(len(given.joint))
+    shift = shift_of(measure, given.joint, whole=True)
+    return (
+        lambda q: term.rule_set.columns(term, (rows @ q)[:, None])[0],
+        lambda q, temperature: term.rule_set.softened(term, rows @ q, temperature),
+        lambda total: scale.outer(total + shift),
+    )
 
 
 def _best_of(sign: float, ends: list[_BestEnd]) -> _BestEnd:
@@ -219,27 +271,32 @@ def _best_of(sign: float, ends: list[_BestEnd]) -> _BestEnd:
     return jax.tree.map(lambda *parts: jnp.stack(parts)[chosen], *ends)
 
 
-def _near(key: Arr, mechanism: Arr, source: Arr, starts: Arr) -> Arr:
-    """Starts (B, X, Y) near a mechanism: its heaviest outputs times log-normal numbers, plus some mass anywhere."""
-    count, _, outputs = starts.shape
-    together = _merged(mechanism, source)
-    _, heaviest = lax.top_k(source @ together, outputs)
-    narrow = together[:, heaviest]
+def _posteriors(mechanism: Arr, source: Arr) -> Arr:
+    """The posteriors (Y, X) of a mechanism (X, Y); an output without mass has the prior."""
+    joint = (source[:, None] * mechanism).T
+    masses = joint.sum(axis=1, keepdims=True)
+    return jnp.where(masses > 0, safe_divide(joint, masses), source)
+
+
+def _near(key: Arr, atoms: Arr, like: Arr) -> Arr:
+    """Logarithms of posteriors (B, X): the atoms in turn, times log-normal numbers, plus some mass anywhere."""
+    near = jnp.resize(atoms, like.shape)
     factor, other = jax.random.split(key)
-    scale, lift = (np.resize(each, count)[:, None, None] for each in (SPREADS, LIFTS))
-    noise = jnp.exp(scale * jax.random.normal(factor, starts.shape, starts.dtype))
-    near = narrow * noise + lift * jax.random.uniform(other, starts.shape, starts.dtype)
-    near = jnp.concatenate([narrow[None], near[1:]]) + jnp.finfo(starts.dtype).tiny
-    return jnp.log(near / near.sum(axis=2, keepdims=True))
+    scale, lift = (np.resize(np.repeat(each, len(atoms)), len(like))[:, None] for each in (SPREADS, LIFTS))
+    noise = jnp.exp(scale * jax.random.normal(factor, like.shape, like.dtype))
+    near = near * noise + lift * jax.random.uniform(other, like.shape, like.dtype)
+    return jnp.log(near + jnp.finfo(like.dtype).tiny)
 
 
-def _merged(mechanism: Arr, source: Arr) -> Arr:
-    """The mechanism with the mass of outputs of nearly one posterior in the first of them."""
+def _narrow(mechanism: Arr, source: Arr, outputs: int) -> Arr:
+    """The heaviest outputs, after those of nearly one posterior have been merged in the first of them."""
     masses = source @ mechanism
     root = jnp.sqrt(source[:, None] * mechanism / jnp.where(masses > 0, masses, 1.0))
     within = max(_ALIKE, 8.0 * float(jnp.finfo(mechanism.dtype).eps))  # float32 has no more digits
     alike = ((root.T @ root > 1.0 - within) & (masses > 0)) | jnp.eye(len(masses), dtype=bool)
-    return mechanism @ jax.nn.one_hot(jnp.argmax(alike, axis=1), len(masses), dtype=mechanism.dtype)
+    merged = mechanism @ jax.nn.one_hot(jnp.argmax(alike, axis=1), len(masses), dtype=mechanism.dtype)
+    narrow = merged[:, lax.top_k(source @ merged, outputs)[1]]
+    return narrow / narrow.sum(axis=1, keepdims=True)
 
 
 def _ranks(values: Arr) -> Arr:

@@ -12,7 +12,7 @@ from tests.cases import assert_refused, drawn_joint
 
 from .cases import released
 
-# Of these joint and prices no start comes nearer to the optimum than 1e-5 at .5, and the shared outputs do.
+# Of this joint and these prices no descent of a whole mechanism comes nearer to the optimum than 1e-5 at .5.
 JOINT, PRICES = drawn_joint(1, 4, 10), np.array([0.3, 0.5, 1.0])
 
 
