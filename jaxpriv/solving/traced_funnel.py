@@ -261,7 +261,7 @@ def _leakage_of_posteriors(
     return (
         lambda q: term.rule_set.columns(term, (rows @ q)[:, None])[0],
         lambda q, temperature: term.rule_set.softened(term, rows @ q, temperature),
-        lambda total: scale.outer(total + shift),
+        lambda total: jnp.asarray(scale.outer(total + shift)),
     )
 
 
