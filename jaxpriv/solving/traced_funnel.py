@@ -52,8 +52,7 @@ from jaxpriv.solving.traced import in_one_precision, no_tangent
 # Temperatures of one search, in units of what X itself leaks more than a constant Y (as sums over outputs), and the
 # steps that every posterior takes at most at each of them. In every second round all of them are lower by the factor
 # `_COLDER`, which total variation needs and maximal leakage cannot do with alone (`benchmarks.funnel_prices`).
-_COLDER = 0.1
-_TEMPERATURES, _SCOUT = (0.03, 0.01, 0.003, 1e-3, 1e-4, 1e-5), 50
+_TEMPERATURES, _SCOUT, _COLDER = (0.03, 0.01, 0.003, 1e-3, 1e-4, 1e-5), 50, 0.1
 # Rounds without progress after which the search ends: two at either temperature.
 _PATIENCE = 4
 # Outputs of the mechanism that a round ends with, as a multiple of those of a start. A linear program has an optimum of
