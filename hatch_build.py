@@ -32,6 +32,8 @@ FLAGS = ["-O2", "-std=gnu11", "-fPIC", "-Wno-psabi", "-fno-math-errno"]
 # The options of each set, by the bytes of its vectors; the sources that belong to none of them.
 SETS = {16: [], 32: ["-mavx2", "-mfma"], 64: ["-mavx512f", "-mfma"]}
 ONCE = ("dispatch", "library")
+# The oldest macOS that kernels run on, the first for the processors of which jaxlib has wheels; clang reads it.
+OLDEST_MACOS = {"MACOSX_DEPLOYMENT_TARGET": "11.0"}
 
 
 def compiler_command(asked: str) -> list[str] | None:
@@ -55,6 +57,8 @@ def compile_kernels(root: Path) -> str | None:
     switch = os.environ.get("JAXPRIV_KERNELS", "").lower()
     if switch == "off":
         return "switched off by JAXPRIV_KERNELS"
+    if sys.platform == "win32":
+        return "there are none for Windows, whose C library lacks aligned_alloc"
     compiler = compiler_command(os.environ.get("CC", ""))
     if compiler is None:
         return "no C compiler"
@@ -98,15 +102,21 @@ def compile_kernels(root: Path) -> str | None:
 
 def _run(command: list[str]) -> str | None:
     """What the compiler says if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**OLDEST_MACOS, **os.environ}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return f"{' '.join(command)} failed:\n{done.stderr}" if done.returncode else None
 
 
 def platform_of(library: Path) -> str:
     """The platform tag of a wheel with this library: it depends on no Python, only on the system's C library.
 
-    With glibc, the oldest one that has every symbol the library asks for, but none before 2.17 (manylinux2014).
+    With glibc, the oldest one that has every symbol the library asks for, but none before 2.17 (manylinux2014). On
+    macOS the version that it was compiled for, and the machine: Python itself may be for two kinds of processors.
     """
+    if sys.platform == "darwin":
+        return (
+            f"macosx_{(OLDEST_MACOS | os.environ)['MACOSX_DEPLOYMENT_TARGET'].replace('.', '_')}_{platform.machine()}"
+        )
     system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     if not system.startswith("linux_") or platform.libc_ver()[0] != "glibc":
         return next(iter(platform_tags()))

@@ -153,6 +153,8 @@ def test_a_wheel_with_kernels_runs_without_a_compiler(source, tmp_path):
     quick.chmod(0o755)
     wheel = build(source, "wheel", tmp_path / "wheels", JAXPRIV_KERNELS="native", CC=str(quick))
     assert re.search(r"-py3-none-(?!any)", wheel.name)
+    # Nothing newer than what `common.h` asks of glibc is called.
+    assert "manylinux" not in wheel.name or "manylinux_2_17_" in wheel.name
     if importlib.util.find_spec("auditwheel") is not None and "manylinux" in wheel.name:
         said = subprocess.run(
             [sys.executable, "-m", "auditwheel", "show", str(wheel)], capture_output=True, text=True, check=True
@@ -209,6 +211,16 @@ def test_the_platform_is_the_oldest_that_has_all_symbols(tmp_path, monkeypatch, 
     assert "manylinux_2_29" not in tags[1]
 
 
+def test_a_wheel_of_macos_is_for_the_version_and_the_processor_it_was_compiled_for(monkeypatch):
+    module = hatch_build()
+    monkeypatch.setattr(module.sys, "platform", "darwin")
+    monkeypatch.setattr(module.platform, "machine", lambda: "arm64")
+    monkeypatch.delenv("MACOSX_DEPLOYMENT_TARGET", raising=False)
+    assert module.platform_of(ROOT / "none") == "macosx_11_0_arm64"
+    monkeypatch.setenv("MACOSX_DEPLOYMENT_TARGET", "12.1")
+    assert module.platform_of(ROOT / "none") == "macosx_12_1_arm64"
+
+
 def test_links_are_absolute_on_an_index_and_relative_in_a_checkout():
     change = hatch_build().absolute_links
     home = "https://host/repository"
@@ -233,3 +245,44 @@ def test_the_demo_installs_what_it_needs_and_no_tools_of_development():
     assert {Requirement(text).name for text in [*wanted, *project["build-system"]["requires"]]} <= names
     tools = {Requirement(text).name for text in project["project"]["optional-dependencies"]["dev"]} - {"hatchling"}
     assert not tools & names
+
+
+# The names that Python lacks on Windows are removed once the packages are imported that have other ways there.
+ON_WINDOWS = """
+import os, signal, sys
+import equinox, jax, numpy, scipy.optimize, scipy.stats, click, subprocess, tempfile, shutil
+for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+for name in (
+    "sched_getaffinity", "fchmod", "geteuid", "getuid", "fork", "register_at_fork", "killpg", "setsid", "uname",
+    "sysconf", "O_NOFOLLOW", "O_DIRECTORY", "O_CLOEXEC", "O_NONBLOCK",
+):
+    delattr(os, name)
+for name in ("SIGKILL", "SIGALRM", "SIGUSR1", "SIGHUP", "pthread_sigmask", "setitimer"):
+    delattr(signal, name)
+from jaxpriv.__main__ import main
+columns = ["--private", "income", "--useful", "town"]
+for line in (
+    ["fit", "people.csv", *columns, "--budget", "0.2", "--out", "design.zip"],
+    ["release", "people.csv", "--design", "design.zip", "--out", "released.csv", "--receipt", "receipt.json"],
+    ["verify", "receipt.json", "--design", "design.zip", "--released", "released.csv"],
+):
+    try:
+        sys.argv[1:] = line
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
+
+
+def test_the_names_that_windows_lacks_are_not_needed(tmp_path):
+    rows = [f"{int(i * 7 % 10 < 3 + 2 * (i % 3))},{i % 3}" for i in range(300)]
+    (tmp_path / "people.csv").write_text("\n".join(["income,town", *rows, ""]))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAXPRIV_KERNELS": "off"}
+    done = subprocess.run(
+        [sys.executable, "-c", ON_WINDOWS], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert "everything that was checked is as stated" in done.stdout
+    assert list(tmp_path.glob("private-ledger-*"))

@@ -10,15 +10,6 @@
 
 #include "common.h"
 
-/* The oldest versions that glibc has of these, so that what is compiled with a new C library runs with that of 2012. */
-#if defined(__GLIBC__) && defined(__x86_64__)
-__asm__(".symver exp,exp@GLIBC_2.2.5");
-__asm__(".symver log,log@GLIBC_2.2.5");
-#elif defined(__GLIBC__) && defined(__aarch64__)
-__asm__(".symver exp,exp@GLIBC_2.17");
-__asm__(".symver log,log@GLIBC_2.17");
-#endif
-
 #define VERTICES 24  /* of the inner approximation of one relaxation */
 #define ORACLES 60   /* linear programs in one relaxation, at most */
 #define MIRROR 8     /* steps of mirror descent of its weights after each, */

@@ -16,6 +16,15 @@
 
 #include "xla/ffi/api/c_api.h"
 
+/* The oldest versions that glibc has of these, so that what is compiled with a new C library runs with that of 2012. */
+#if defined(__GLIBC__) && defined(__x86_64__)
+__asm__(".symver exp,exp@GLIBC_2.2.5");
+__asm__(".symver log,log@GLIBC_2.2.5");
+#elif defined(__GLIBC__) && defined(__aarch64__)
+__asm__(".symver exp,exp@GLIBC_2.17");
+__asm__(".symver log,log@GLIBC_2.17");
+#endif
+
 #define INLINE static inline __attribute__((always_inline))
 /* Loops of so few turns, known when they are compiled, that what they count can be in registers. */
 #define UNROLLED _Pragma("GCC unroll 16")
