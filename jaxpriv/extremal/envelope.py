@@ -22,7 +22,7 @@ import numpy as np
 from jaxpriv._runtime.clock import Clock, ProgressLike, clock_of
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import host_only, scalar, whole
-from jaxpriv.errors import InputError
+from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.envelope import mass_of
 from jaxpriv.problems.distortion import DistortionProblem
@@ -40,7 +40,7 @@ _INSIDE = 0.1
 # The most boxes of thresholds that are bounded: a linear program each.
 MOST_BOXES = 1000
 _EPS = float(np.finfo(np.float64).eps)
-# By how much a relative envelope may exceed the limit and count as rounding.
+# By how much a relative envelope may exceed the limit, and an envelope a limit of 0, and count as rounding.
 _ROUNDING = 1e-12
 
 
@@ -116,6 +116,12 @@ def design_within(problem: DistortionProblem, tol: float, max_boxes: int, clock:
     if not limited:
         raise InputError("problem must have one joint and a finite leakage_budget, and no further limits")
     tables, support = problem.costs()
+    if form.target < 0:
+        raise InfeasibleError(
+            f"leakage_budget {float(form.target):.9g} is below 0, which is what a release that ignores the data leaks: "
+            "write leakage_budget=0 or more",
+            {"bound": 0.0, "allowed": float(form.target), "multipliers": []},
+        )
     if not support.all():
         raise InputError("problem: the distortion forbids pairs, which envelope_design does not take")
     joint = np.asarray(problem.joints[0], np.float64)
@@ -252,14 +258,18 @@ def _search(
             independent = source @ used / (source @ used).sum()
             used += np.maximum(1.0 - used.sum(axis=1, keepdims=True), 0.0) * independent
             mixed = [(1.0 - share) * used + share * independent for share in _MIXTURES]
-            met = [trial for trial in mixed if exact_values((measure,), program.joint, trial)[0] <= program.eps]
+            limit = max(program.eps, _ROUNDING)
+            met = [trial for trial in mixed if exact_values((measure,), program.joint, trial)[0] <= limit]
             if not met or (program.cost * met[0]).sum() >= (program.cost * best).sum():
                 return
             best, thresholds, mechanism = met[0], best_thresholds, met[0]
 
     improve(best)
     count = itertools.count()
-    waiting = [(-np.inf, next(count), np.zeros(private), np.full(private, top))]
+    # No mechanism costs less than the cheapest outputs, but for the rounding of that sum.
+    cheapest = program.cost.min(axis=1)
+    least = float(cheapest.sum() - cheapest.size * _EPS * abs(cheapest).sum())
+    waiting = [(least, next(count), np.zeros(private), np.full(private, top))]
     proved, boxes = np.inf, 0  # the least bound of boxes that are not split any more
     while waiting and boxes < max_boxes and not clock.expired():
         if waiting[0][0] >= (program.cost * best).sum() - tol:

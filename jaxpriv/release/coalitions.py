@@ -254,7 +254,9 @@ class _Coalitions:
     ) -> tuple[np.ndarray, float, np.ndarray, int]:
         """(mechanism, lower bound, its prices, rounds), from some mechanisms, the last one within the limits."""
         safe, start = mechanisms[-1], 0.5 * (mechanisms[0] + 1.0 / self.cost.shape[1])
-        bound, best, rounds = -np.inf, np.zeros(len(self.limits)), 0
+        # Without prices: the least distortion, or how far a coalition is above its limit before the release.
+        first = float((self.cost * self.nearest).sum() if self.budget is None else -self.limits.min())
+        bound, best, rounds = first - _ROUNDING * (1.0 + abs(first)), np.zeros(len(self.limits)), 0
         costs, rises = [], []
         outputs = self.nearest, self.farther
         priced_cost = self.cost if self.budget is None else 0.0 * self.cost  # of a budget the cost is no part

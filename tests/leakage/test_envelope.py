@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.testing import random_joint
-from tests.cases import assert_refused, distances, drawn_joint, value_of
+from tests.cases import assert_refused, distances, drawn_joint, raised, value_of
 
 PRIOR = np.array([0.5, 0.3, 0.2])
 ROWS = np.array([[0.95, 0.04, 0.01], [0.2, 0.7, 0.1], [0.05, 0.15, 0.8]])
@@ -96,7 +96,26 @@ def test_a_limit_that_limits_nothing_costs_nothing(delta, eps):
     assert design.gap <= 1e-9
 
 
+def test_a_limit_of_nothing_is_that_of_independent_releases():
+    """The best one is not constant; beside it rounding was above the limit, and every such release was passed over."""
+    given = jp.DistortionProblem(
+        drawn_joint(0, 2, 3), distances(3), leakage=lk.LeakageEnvelope(0.2), leakage_budget=0.0
+    )
+    design = jp.extremal.envelope_design(given)
+    nothing = jp.solve(jp.DistortionProblem(given.joints[0], given.entries()[0], leakage_budget=0.0))
+    assert design.status == "optimal"
+    assert design.leakage <= 1e-12
+    assert design.value == pytest.approx(nothing.value, abs=1e-6)
+
+
+def test_without_time_the_bound_is_that_of_the_cheapest_outputs():
+    cut = jp.extremal.envelope_design(problem(0.2, 0.1), time_limit=1e-9)
+    assert (cut.boxes, cut.lower_bound) == (0, 0.0)
+
+
 def test_what_is_refused():
+    with raised(jp.InfeasibleError, "leakage_budget -1 is below 0"):
+        jp.extremal.envelope_design(problem(0.1, -1.0))
     assert_refused("delta", lk.LeakageEnvelope, 1.5)
     assert_refused(r"leakage: .*envelope_design", jp.solve, problem(0.1, 0.3))
     assert_refused(r"thresholds\[1\]", lk.LeakageEnvelope(0.1).limits, [1.0, 2.0], 0.3)

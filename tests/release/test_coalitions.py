@@ -146,6 +146,10 @@ def test_the_bound_holds_after_every_number_of_rounds():
         assert early.value >= best.lower_bound - 1e-9
         assert early.rounds <= rounds
         assert all(early.leakages[one] <= limits[one] + 1e-12 for one in COALITIONS)
+    for form, least in ({"limits": limits}, 0.0), ({"limits": limits, "budget": 0.25}, -max(limits.values())):
+        cut = jp.coalition_release(JOINT, EARLIER, HAMMING, **form, time_limit=1e-9)
+        assert least - 1e-9 <= cut.lower_bound <= cut.value
+        assert (cut.rounds, cut.stopped) == (0, 1)
 
 
 def test_a_limit_that_is_what_the_coalition_has_but_for_rounding():
