@@ -35,7 +35,7 @@ def utility(
     named = "joint" if confidence is None else "counts"
     arrays, table = problem_of(data, columns, [named], ["neighbours"])
     files = book_file(results.codebook_out, table)
-    given = stated(arrays[named], [(option.measure(arrays), option.value) for option in asked], confidence)
+    given = stated(arrays[named], [(option.measure(arrays), option.value) for option in asked], confidence, named)
     clock, units = run.clock(), results.units
     design = working("Designing", lambda _: utility_within(*given, run.tol, clock), clock)
     numbers = ("value", "upper_bound", "gap", "leakage")

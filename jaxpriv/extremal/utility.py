@@ -111,15 +111,17 @@ def maximum_utility(
         return utility_within(joint, limits, tol, clock)
 
 
-def stated(source_or_joint: ArrayLike, limit: object, confidence: float | None) -> tuple[np.ndarray, Limits]:
-    """The joint (S, X) and the limits that the arguments of `maximum_utility` state."""
+def stated(
+    source_or_joint: ArrayLike, limit: object, confidence: float | None, name: str = "source_or_joint"
+) -> tuple[np.ndarray, Limits]:
+    """The joint (S, X) and the limits that the arguments of `maximum_utility` state; the first is called `name`."""
     limits = parse_limits(limit)
     if confidence is not None:
         counts, pairs = source_or_joint, limits.pairs
         limits = parse_limits([(from_samples(measure, counts, confidence), eps) for measure, eps in pairs])
         useful = np.asarray(counts, np.float64).reshape(-1, np.shape(counts)[-1]).sum(axis=0)
         source_or_joint = useful / useful.sum()
-    joint = joint_array(source_or_joint, "source_or_joint")
+    joint = joint_array(source_or_joint, name)
     if np.ndim(source_or_joint) == 1:
         # The sum of one axis rounds less than that of a diagonal table: symbols that meet a limit exactly still do.
         mass = np.asarray(source_or_joint, dtype=np.float64)

@@ -599,12 +599,14 @@ class _Work:
         if self.request.alone is None:
             moved = upper(float(moved_marginal(table, self.counts)), 2)
             what = f"that keep the marginal within {self.request.marginal:g} (this one: {moved})"
+            least, unit = "a leakage", f" {self.measure.unit}"
         else:
             what = f"with at most {self.request.alone:g} nats for receivers of this release alone"
+            least, unit = "a mean distortion", ""
         low, high = lower(float(best.lower_bound)), upper(float(best.value))
         return (
             f"A bound that is stated is about all mechanisms that meet the target. Of those {what} the best has "
-            f"between {low} and {high}, proved in float64."
+            f"{least} between {low} and {high}{unit}, proved in float64."
         )
 
     def _solved(self, target: float) -> tuple[np.ndarray, dict[str, np.ndarray], str]:

@@ -181,7 +181,7 @@ def _far_number(column: Column) -> str:
     for end, far in ((0, low), (-1, high)):
         if far and records[end] >= ROWS_PER_SYMBOL:
             return (
-                f"in {records[end]} records a number far from the others (if it means that there is none, read the "
+                f"in {records[end]} records a number apart from the others (if it means that there is none, read the "
                 "table with empty=TEXT, on the command line --read empty=TEXT)"
             )
     return ""

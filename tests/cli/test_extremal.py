@@ -73,8 +73,10 @@ def test_the_least_distortion_within_an_envelope(problem):
         ("utility problem.npz", "--limit"),
         ("utility problem.npz --limit lift=1 --confidence 0.9", "'counts'"),
         ("envelope problem.npz --delta 1.5 --leakage-budget 1", "--delta must be"),
+        ("utility joints.npz --limit lift=1", "error: joint has 3 dimension"),
         ("envelope problem.npz --delta 0.1 --leakage-budget inf", "finite --leakage-budget"),
     ],
 )
-def test_what_is_refused(problem, line, shown):
+def test_what_is_refused(problem, save, line, shown):
+    save("joints.npz", joint=np.stack([JOINT, JOINT]) / 2)
     mistaken(line, shown)

@@ -194,7 +194,7 @@ def test_a_number_like_the_code_of_a_missing_value_is_named(code, records):
     given = people(1500)
     given["age"] = np.where(np.arange(1500) < records, code, np.arange(1500) % 70 + 18)
     (obstacle,) = advise(given, private="income", useful=["age", "town"]).obstacles
-    named = f"in {records} records a number far from the others (if it means that there is none, read the table with"
+    named = f"in {records} records a number apart from the others (if it means that there is none, read the table with"
     assert (named in obstacle.sentence) == (records > 2 and code != 30)
     assert str(code) not in obstacle.sentence
 

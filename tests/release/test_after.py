@@ -258,7 +258,9 @@ def test_a_limit_for_the_new_receivers_alone_is_met_too(table, fitted, following
     assert found.status == "optimal"
     value, least = float(found.claims["distortion"].upper), float(following.claims["distortion"].upper)
     assert value > least + 1e-3
-    low, high = map(float, re.search(r"alone the best has between (\S+) and (\S+),", found.statements[0]).groups())
+    low, high = map(
+        float, re.search(r"alone the best has a mean distortion between (\S+) and (\S+),", found.statements[0]).groups()
+    )
     assert low - 1e-3 <= value <= high + 1e-6
     for wrong in ({"budget": 0.3}, {"leakage_budget": 0.03, "after": None, **COLUMNS}):
         with refused("alone goes with `after` and `leakage_budget`"):

@@ -385,7 +385,9 @@ def test_a_release_may_keep_the_marginal(table, fitted, within):
     assert moved <= max(within, 1e-9)
     assert found.status == "optimal"
     assert found.claims["excess"].upper == "0"
-    low, high = map(float, re.search(r"the best has between (\S+) and (\S+),", found.statements[0]).groups())
+    low, high = map(
+        float, re.search(r"the best has a leakage between (\S+) and (\S+) nats,", found.statements[0]).groups()
+    )
     assert float(found.claims["lower_bound"].lower) <= low <= float(found.claims["leakage"].upper) <= high + 1e-6
     assert float(found.claims["leakage"].upper) > float(fitted.claims["leakage"].upper) + 1e-6
     with refused("marginal goes with `budget`"):
