@@ -140,8 +140,7 @@ def parameters_of(text: str) -> Arguments:
     """The arguments of `by_name` in a text NAME[:PARAMETER...]: "sibson:2", "gain-brier:worst", "f-information:kl".
 
     A parameter is a form, a divergence or a number: the order, then the beta of maximal-alpha-leakage, or gamma of
-    f-information. Raises `InputError` for any
-    other text, and for a name or parameters that `by_name` does not take.
+    f-information. Raises `InputError` for any other text, and for a name or parameters that `by_name` does not take.
     """
     from jaxpriv.leakage import DIVERGENCES  # it imports the measures, which import this module
 

@@ -25,7 +25,7 @@ from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.claims import BITS, ONE, Counted, Matrix, Measure, as_integers
 from jaxpriv.verifier.sequences import counted_pairs
 
-# How often the resolution may be doubled against an excess before a design is refused.
+# The weights of the other end of a mixture are 2^-p for these p, the least first; beyond 2^-5 a design is refused.
 _MIXTURES = range(52, 4, -1)
 
 
