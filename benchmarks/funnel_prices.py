@@ -4,8 +4,7 @@
 
 Seven pairs of a joint, Dirichlet of parameter .6, and a multiplier: 4 x 10 to 6 x 20. A row has how far the local
 search ends above the certified optimum, relative to it, in float64: the median and the largest of the seeds of its
-random starts, compiled into one program, and those of `difference-of-convex` on the host, which has rounds of
-starts near the best release and a linear program over all posteriors.
+random starts, compiled into one program, and those of `difference-of-convex` on the host.
 """
 
 import argparse

@@ -60,17 +60,23 @@ METHODS = {
     "accelerated": lk.FInformation(lk.ChiSquared()),
     "hybrid-gradient": lk.MaximalLeakage(),
     "augmented-lagrangian": lk.MaximalLeakage(),
+    "difference-of-convex": lk.MaximalLeakage(),
 }
 # JAX's own factorisations.
-FACTORS = {"augmented-lagrangian": {"lapack_dtrsm_ffi", "lapack_dpotrf_ffi", "cusolver_potrf_ffi"}}
+CHOLESKY = {"lapack_dtrsm_ffi", "lapack_dpotrf_ffi", "cusolver_potrf_ffi"}
+FACTORS = {"augmented-lagrangian": CHOLESKY, "difference-of-convex": CHOLESKY}
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_first_order_method_is_lowered_for_every_platform(name):
     """From one trace, a batch shared among devices; no kernel of the host is part of it."""
 
-    def value(joint, budget):
-        return jp.solve(jp.DistortionProblem(joint, COSTS, budget=budget, leakage=METHODS[name]), name).value
+    def value(joint, target):
+        if name == "difference-of-convex":
+            problem = jp.FunnelProblem(joint, multiplier=target, leakage=METHODS[name])
+        else:
+            problem = jp.DistortionProblem(joint, COSTS, budget=target, leakage=METHODS[name])
+        return jp.solve(problem, name).value
 
     shapes = jax.ShapeDtypeStruct(JOINT.shape, float), jax.ShapeDtypeStruct((2,), float)
     along = {"in_specs": (PartitionSpec(), PartitionSpec("b")), "out_specs": PartitionSpec("b")}

@@ -50,7 +50,7 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelOrBottleneck, Funne
 # Prices of the first round, as multiples of the mean slope of the curve.
 _FIRST_PRICES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.1, 1.4, 1.8, 2.5)
 # Rounds in a row that lower nothing, after which the search ends.
-PATIENCE = 2
+_PATIENCE = 2
 # Where X itself leaks without limit, shares of a draw that has nothing to do with X, in its place.
 _HIDDEN = (1e-15, 1e-12, 1e-8, 1e-4, 1e-2)
 # Steps after which the starts of a round are releases, too: where all of them converge to one, the linear program has
@@ -324,7 +324,7 @@ class AlongTheHull(_FromStarts):
         linear, planned = isinstance(measure, AbstractMeanLeakage), 0
         bound = elementary_bound(problem)
         for number in range(self.rounds if searching else 0):
-            if goal.clock.expired() or idle == PATIENCE:
+            if goal.clock.expired() or idle == _PATIENCE:
                 break
             starts = np.array(random_starts(jax.random.fold_in(key, number), count, *shape))
             slope = crossing.slope

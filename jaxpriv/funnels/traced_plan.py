@@ -30,7 +30,7 @@ def plan_of(costs: Arr, posteriors: Arr, source: Arr) -> tuple[Arr, Arr]:
     def once(state: tuple[Arr, ...]) -> tuple[Arr, ...]:
         masses, prices, slack, steps, _ = state
         ratio, product = masses / slack, masses @ slack
-        system = (posteriors.T * ratio) @ posteriors
+        system = posteriors.T @ (ratio[:, None] * posteriors)
         factor = cho_factor(system + _REGULAR * eps * jnp.trace(system) * jnp.eye(len(source)))
         missing, excess = source - masses @ posteriors, costs - posteriors @ prices - slack
 

@@ -282,13 +282,6 @@ class AbstractRuleSet(ABC):
         """Rules for symbols that are left out of the iteration, (T,): they use almost nothing of the set."""
         return np.zeros(len(reference))
 
-    def softened(self, term: Term, w: Arr, temperature: ScalarLike) -> Arr:
-        """phi of the rows w (T,) of one output, in JAX, and where it has kinks a smooth function in place of it that
-        tends to phi, but for a constant, with the temperature to 0.
-        """
-        del temperature
-        return self.columns(term, w[:, None])[0]
-
     # What a certificate needs: of sets without a user's function for leading axes of the term's arrays too, a batch.
 
     @abstractmethod
@@ -498,14 +491,13 @@ class Linear(AbstractRuleSet):
         return rows[first], reference[first], None
 
     def softened(self, term: Term, w: Arr, temperature: ScalarLike) -> Arr:
-        """The largest <k, w> less the temperature times the relative entropy of the shares reference . k, of capped
-        rows that of k/cap and of 1 - k/cap, to uniform ones: a log-sum-exp in place of a maximum.
+        """A smooth function in place of phi of the rows w (T,) of one output, in JAX: the largest <k, w> plus the
+        temperature times the entropy of the shares reference . k, of capped rows with caps times that of k/cap and
+        1 - k/cap. It exceeds phi by at most the temperature times ln T, of capped rows times the sum of caps and ln 2.
         """
         if term.cap is not None:
-            return temperature * (term.cap * jax.nn.softplus(w / temperature)).sum()
-        seen = term.reference > 0
-        ratios = xp.where(seen, w / xp.where(seen, term.reference, 1.0), -xp.inf)
-        return temperature * jax.nn.logsumexp(ratios / temperature)
+            return temperature * term.cap @ jax.nn.softplus(w / temperature)
+        return temperature * jax.nn.logsumexp(w / term.reference / temperature)
 
     def columns(self, term: Term, w: Arr) -> Arr:
         if term.cap is not None:

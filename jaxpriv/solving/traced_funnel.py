@@ -2,14 +2,14 @@
 
     minimise (bottleneck: maximise)   L(S->Y) - l I(X;Y)   over the mechanism
 
-A mechanism is a measure over posteriors q of X with mean p, and its value, where outer( sum_y P(y) phi(q_y) ) is the
-leakage and a its slope at the last mechanism, is to first order the mean of psi(q) = a phi(q) - l D(q || p). A round is
-this: the linear program over all posteriors of the rounds so far and of this one has prices nu. Many posteriors, random
-ones and some near those of the best mechanism, descend to local minima of psi(q) - nu . q. They are the columns of the
-next program, and the mechanism that it chooses descends as a whole. Where phi has kinks it is smoothed for the descents
-of posteriors alone, by a temperature that falls while they move: the minima are where several actions are equally good.
-Every second round begins at a lower temperature. The search ends after some rounds without progress. Of what was found,
-X itself and a constant Y the best is the result.
+A mechanism is a measure over posteriors q of X with mean p. The leakage is outer( sum_y P(y) phi(q_y) ), and with its
+slope a the value is to first order the mean of psi(q) = a phi(q) - l D(q || p). In a round many posteriors, random ones
+and some near those of the best mechanism, descend to local minima of psi(q) - nu . q, with the prices nu and the slope
+of the round before. (In the first round there are none, and nothing descends.) A linear program chooses among them and
+the posteriors of the best mechanism, and the mechanism that it chooses descends as a whole. Where phi has kinks it is
+smoothed for the descents of posteriors alone, by a temperature that falls while they move: the minima are where several
+actions are equally good. The search ends after some rounds without progress. Of what was found, X itself and a constant
+Y the best is the result.
 
 Nothing is proved about other mechanisms. The bounds are those that need no search: with h = H(X|S)
 
@@ -43,15 +43,15 @@ from jaxpriv.funnels.starts import random_starts, widened
 from jaxpriv.funnels.traced_plan import plan_of
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
-from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.leakage.rule_sets import LINEAR, Role
 from jaxpriv.problems.funnel import FunnelOrBottleneck
 from jaxpriv.program.lower import shift_of, terms_of
 from jaxpriv.program.solution import Status
 from jaxpriv.solving.traced import in_one_precision, no_tangent
 
 # Temperatures of one search, in units of what X itself leaks more than a constant Y (as sums over outputs), and the
-# steps that every posterior takes at most at each of them. In every second round all of them are lower by the factor
-# `_COLDER`, which total variation needs and maximal leakage cannot do with alone (`benchmarks.funnel_prices`).
+# steps that every posterior takes at most at each of them. In every second round they are multiplied by `_COLDER`:
+# total variation needs the low ones, maximal leakage the others (`benchmarks.funnel_prices`).
 _TEMPERATURES, _SCOUT, _COLDER = (0.03, 0.01, 0.003, 1e-3, 1e-4, 1e-5), 50, 0.1
 # Rounds without progress after which the search ends: two at either temperature.
 _PATIENCE = 4
@@ -127,7 +127,7 @@ def solve_traced_funnel(
 def _found(
     problem: FunnelOrBottleneck, start: Arr | None, method: AlongTheHull, tol: float, limit: ScalarLike
 ) -> tuple[Arr, Arr, Arr]:
-    """`_best`, whose derivatives are not known: NaN in every direction."""
+    """`_best`, whose derivatives are not known: they are NaN in every direction."""
     arrays, rest = eqx.partition((problem, start), eqx.is_inexact_array)
 
     @jax.custom_jvp
@@ -171,8 +171,9 @@ def _best(
         logs = random_starts(for_random, count, symbols, outputs, price.dtype) + jnp.log(given.source)[:, None]
         random = logs.swapaxes(1, 2).reshape(-1, symbols)
         atoms = _posteriors(best_before.mechanism, given.source)
-        near = _near(for_near, atoms[:symbols], random[len(random) // 2 :])
-        starts = jnp.where(first, random, jnp.concatenate([near, random[: len(near)]])[: len(random)])
+        half = len(random) // 2
+        near = jnp.where(first, random[half:], _near(for_near, atoms[:symbols], random[half:]))
+        starts = jnp.concatenate([near, random[:half]])
 
         def once(logs: Arr, temperature: ScalarLike) -> tuple[Arr, Arr]:
             def cost(q: Arr) -> Arr:
@@ -245,7 +246,7 @@ class _Search(NamedTuple):
 def _leakage_of_posteriors(
     problem: FunnelOrBottleneck, given: Channel
 ) -> tuple[Callable[[Arr], Arr], Callable[[Arr, ScalarLike], Arr], Callable[[Arr], Arr]]:
-    """phi of a posterior (X,), the same smoothed by a temperature, and the value that a mean of phi makes."""
+    """phi of a posterior (X,), phi smoothed by a temperature, and the function of its mean that the leakage is."""
     measure = problem.leakage
     if not measure.linear:
         conditional = given.joint / given.source
@@ -254,19 +255,19 @@ def _leakage_of_posteriors(
             return measure.column(conditional @ q, given.private)
 
         return column, lambda q, _: column(q), measure.outer
-    (term,) = terms_of(measure, given.joint, Role.OBJECTIVE, whole=True)
+    (term,) = terms_of(measure, given.joint, Role.OBJECTIVE, whole=True)  # of `LINEAR`
     rows, scale = term.rows / given.source, measure.scale_for(len(given.joint))
     shift = shift_of(measure, given.joint, whole=True)
     return (
-        lambda q: term.rule_set.columns(term, (rows @ q)[:, None])[0],
-        lambda q, temperature: term.rule_set.softened(term, rows @ q, temperature),
+        lambda q: LINEAR.columns(term, (rows @ q)[:, None])[0],
+        lambda q, temperature: LINEAR.softened(term, rows @ q, temperature),
         lambda total: jnp.asarray(scale.outer(total + shift)),
     )
 
 
 def _best_of(sign: float, ends: list[_BestEnd]) -> _BestEnd:
     """The end of the least value, or the largest where `sign` is -1."""
-    chosen = _ranks(sign * jnp.stack([end.value for end in ends]))[0]
+    chosen = jnp.nanargmin(sign * jnp.stack([end.value for end in ends]))
     return jax.tree.map(lambda *parts: jnp.stack(parts)[chosen], *ends)
 
 
@@ -278,7 +279,7 @@ def _posteriors(mechanism: Arr, source: Arr) -> Arr:
 
 
 def _near(key: Arr, atoms: Arr, like: Arr) -> Arr:
-    """Logarithms of posteriors (B, X): the atoms in turn, times log-normal numbers, plus some mass anywhere."""
+    """Logarithms of posteriors (B, X): the atoms in turn are multiplied by log-normal numbers, and mass is added."""
     near = jnp.resize(atoms, like.shape)
     factor, other = jax.random.split(key)
     scale, lift = (np.resize(np.repeat(each, len(atoms)), len(like))[:, None] for each in (SPREADS, LIFTS))
@@ -288,7 +289,7 @@ def _near(key: Arr, atoms: Arr, like: Arr) -> Arr:
 
 
 def _narrow(mechanism: Arr, source: Arr, outputs: int) -> Arr:
-    """The heaviest outputs, after those of nearly one posterior have been merged in the first of them."""
+    """Outputs of nearly one posterior are merged in the first of them, and the heaviest are what is left."""
     masses = source @ mechanism
     root = jnp.sqrt(source[:, None] * mechanism / jnp.where(masses > 0, masses, 1.0))
     within = max(_ALIKE, 8.0 * float(jnp.finfo(mechanism.dtype).eps))  # float32 has no more digits
@@ -296,11 +297,6 @@ def _narrow(mechanism: Arr, source: Arr, outputs: int) -> Arr:
     merged = mechanism @ jax.nn.one_hot(jnp.argmax(alike, axis=1), len(masses), dtype=mechanism.dtype)
     narrow = merged[:, lax.top_k(source @ merged, outputs)[1]]
     return narrow / narrow.sum(axis=1, keepdims=True)
-
-
-def _ranks(values: Arr) -> Arr:
-    """Which are the least ones, in order; NaN last."""
-    return jnp.argsort(jnp.where(jnp.isnan(values), jnp.inf, values))
 
 
 def _value(problem: FunnelOrBottleneck, mechanism: Arr) -> Arr:
