@@ -68,8 +68,10 @@ _ENTRY, _STUCK_ENTRY, _HIGHEST = 1e-6, 1e-2, 1e-6
 _STUCK = 200
 # The share of the output masses that all outputs share equally: of .02, .05, .2 and .5 the one with the fewest passes.
 _MIXED = 0.05
-# rho of the relaxation. Of 1, 1.33, 1.5, 1.6, 1.8, 1.9 and 2 the one with the fewest passes.
-_RELAXED = 1.8
+# rho of the relaxation. 1.8 takes 5 % fewer passes of mutual information at 24 joints of 16 symbols, 18 % fewer of
+# total variation, as many of maximal leakage, but points may move away from the saddle point: maximal leakage of a
+# random joint of 24 x 48 symbols stays at a gap of .09. 1.9 takes twice as many passes of it at 16, and 1 a third more.
+_RELAXED = 1.5
 # The first weight of the mechanism's side: of .1, .2, .3, .5 and 1 the one with the fewest passes.
 _FIRST_WEIGHT = 0.3
 # The weight of a symbol of X is at least this share of its probability. A choice; 1e-1 is as good.
