@@ -192,10 +192,11 @@ def distortion_problem(
     with a limit on maximal alpha-leakage."""
     leakage, *limited = [measure.measure(arrays) for measure in measures]
     limits = [(measure, given.value) for measure, given in zip(limited, measures[1:], strict=True)]
-    capacities = [
-        (measure, value)
-        for measure, value in limits
-        if isinstance(measure, jp.leakage.MaximalAlphaLeakage) and not measure.designable
+    names = [given.stated.name for given in measures[1:]]
+    capacities: list[Any] = [
+        limit
+        for limit, name in zip(limits, names, strict=True)
+        if name == "maximal-alpha-leakage" and not limit[0].designable
     ]
     data = arrays["joint"], arrays["distortion"]
     form = {**targets, "leakage": leakage, "limits": [pair for pair in limits if pair not in capacities]}

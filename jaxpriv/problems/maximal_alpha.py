@@ -45,7 +45,7 @@ def with_maximal_alpha(
         raise InputError("with_maximal_alpha: call it outside of jit, vmap and grad")
     plain = DistortionProblem(joint, distortion, **form)
     if plain.sizes[0] > 1:
-        raise InputError("joint must be one table (S,X) where maximal alpha-leakage is limited")
+        raise InputError("joint must be one joint (S,X) where maximal alpha-leakage is limited")
     symbols = np.flatnonzero(plain.joints[0].sum(axis=1) > 0).tolist()
     further = maximal_alpha_limits(measure, scalar(limit, "limit", low=0.0), symbols)
     tables = [np.concatenate([table, np.zeros((1, table.shape[1]))]) for table in plain.entries()]
