@@ -191,18 +191,17 @@ def distortion_problem(
     """The problem of a joint, a distortion, and measures as `measures_of` gives them; a mechanism of it has a row more
     with a limit on maximal alpha-leakage."""
     leakage, *limited = [measure.measure(arrays) for measure in measures]
-    limits = [(measure, given.value) for measure, given in zip(limited, measures[1:], strict=True)]
-    names = [given.stated.name for given in measures[1:]]
-    capacities: list[Any] = [
-        limit
-        for limit, name in zip(limits, names, strict=True)
-        if name == "maximal-alpha-leakage" and not limit[0].designable
-    ]
-    data = arrays["joint"], arrays["distortion"]
-    form = {**targets, "leakage": leakage, "limits": [pair for pair in limits if pair not in capacities]}
-    if len(capacities) > 1:
+    limits: list[Any] = []
+    of_every_prior: list[Any] = []
+    for given, measure in zip(measures[1:], limited, strict=True):
+        alone = given.stated.name == "maximal-alpha-leakage" and not measure.designable
+        (of_every_prior if alone else limits).append((measure, given.value))
+    if len(of_every_prior) > 1:
         raise InputError("--limit: give one limit on maximal-alpha-leakage")
-    return jp.with_maximal_alpha(*data, *capacities[0], **form) if capacities else jp.DistortionProblem(*data, **form)
+    data, form = (arrays["joint"], arrays["distortion"]), {**targets, "leakage": leakage, "limits": limits}
+    if of_every_prior:
+        return jp.with_maximal_alpha(*data, *of_every_prior[0], **form)
+    return jp.DistortionProblem(*data, **form)
 
 
 def near_marginal(arrays: Arrays, stated: "jp.DistortionProblem", limit: str) -> "jp.DistortionProblem":

@@ -131,8 +131,9 @@ def within_limit(
     halvings find that weight. Raises `NotCertifiedError` with the `name` of the limit if 2^-5 is not enough.
     """
     rows = [list(map(int, row)) for row in table.tolist()]
-    ends = [[ONE * (x == y) for y in range(len(row))] for x, row in enumerate(rows)] if unchanged else None
-    ends = ends or [mean_row(rows, [1] * len(rows))] * len(rows)
+    ends = [mean_row(rows, [1] * len(rows))] * len(rows)
+    if unchanged:
+        ends = [[ONE * (x == y) for y in range(len(row))] for x, row in enumerate(rows)]
 
     def within(candidate: np.ndarray) -> bool:
         return value(candidate) <= Fraction(limit)

@@ -40,7 +40,7 @@ from jaxpriv.funnels.local import LIFTS, SPREADS, AlongTheHull
 from jaxpriv.funnels.local_steps import descend_posteriors
 from jaxpriv.funnels.solve import pick_funnel_solver
 from jaxpriv.funnels.starts import random_starts, widened
-from jaxpriv.funnels.traced_plan import plan_of
+from jaxpriv.funnels.traced_linear_program import masses_and_prices
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.evaluation import table_of
 from jaxpriv.leakage.rule_sets import LINEAR, Role
@@ -189,7 +189,7 @@ def _best(
         pool = jnp.where(jnp.isfinite(leaks)[:, None], pool, given.source)  # a posterior may leak without limit
         leaks = jnp.where(jnp.isfinite(leaks), leaks, of_symbols[-1])
         costs = search.slope * leaks - price * xlogy(pool, pool / given.source).sum(axis=1)
-        masses, prices = plan_of(sign * costs, pool, given.source)
+        masses, prices = masses_and_prices(sign * costs, pool, given.source)
         mechanism = _narrow((pool * masses[:, None]).T / given.source[:, None], given.source, width)
         end = descent(given, price[None], jnp.log(mechanism)[None], tol, limit)
         best = _best_of(sign, [best_before, _BestEnd(jnp.exp(end.log_mechanism[0]), end.value[0], end.residual[0])])

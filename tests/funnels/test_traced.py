@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv.funnels.local import BottleneckIteration, DifferenceOfConvex
-from jaxpriv.funnels.traced_plan import plan_of
+from jaxpriv.funnels.traced_linear_program import masses_and_prices
 from jaxpriv.leakage.rule_sets import LINEAR, Role
 from jaxpriv.program.lower import terms_of
 from tests.cases import assert_refused, drawn_joint, further
@@ -192,12 +192,12 @@ def test_a_softened_maximum_exceeds_it_by_the_temperature_times_a_constant(name)
     assert_allclose(slopes, (np.array(high) - low) / 2e-6, atol=1e-8)
 
 
-def test_the_plan_over_posteriors_is_the_optimum_of_its_linear_program():
+def test_the_linear_program_over_posteriors_is_solved():
     """A worse one would make the search worse without an error."""
     rng = np.random.default_rng(0)
     posteriors, costs = rng.dirichlet(np.ones(4), (5, 30)), rng.normal(size=(5, 30))
     source = posteriors.mean(axis=1)
-    masses, prices = jax.jit(jax.vmap(plan_of))(costs, posteriors, source)
+    masses, prices = jax.jit(jax.vmap(masses_and_prices))(costs, posteriors, source)
     for k in range(5):
         exact = linprog(costs[k], A_eq=posteriors[k].T, b_eq=source[k])
         assert costs[k] @ masses[k] == pytest.approx(exact.fun, abs=1e-11)

@@ -98,6 +98,7 @@ def test_single_precision_passes_give_a_float64_proof(solver):
     assert solution.status == "optimal"
     assert solution.steps < jp.solve(problem, solver, tol=1e-12, rtol=1e-3).steps  # it ended as soon as that held
     agree(problem, solution, 2e-3 * solution.value)
+    assert np.asarray(solution.mechanism).dtype == np.float64
 
 
 def test_float64_goes_on_where_float32_gets_no_further():

@@ -16,7 +16,7 @@ from jaxpriv._runtime.types import Arr
 _MOST_STEPS, _INSIDE, _GAP, _REGULAR = 60, 0.995, 1e3, 100.0
 
 
-def plan_of(costs: Arr, posteriors: Arr, source: Arr) -> tuple[Arr, Arr]:
+def masses_and_prices(costs: Arr, posteriors: Arr, source: Arr) -> tuple[Arr, Arr]:
     """(masses (K,), prices (X,)) for costs (K,) of posteriors (K, X) whose hull contains `source` (X,).
 
     A step that is not finite ends it with what was reached.
