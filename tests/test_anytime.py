@@ -173,6 +173,7 @@ TWO = np.stack([JOINT, JOINT[::-1]])
         (problem(leakage_budget=0.05, leakage=SIBSON), "auto"),
         (problem(budget=BUDGET, leakage=lk.MaxLift()), "auto"),
         (problem(budget=BUDGET, leakage=lk.MaximalLeakage()), "linear-program"),
+        (problem(budget=BUDGET, leakage=SIBSON, limits=[(lk.MutualInformation(), 0.1)]), "auto"),
         (jp.NoiseProblem(JOINT, [0.0, 1.0, 2.0, 3.0], budget=0.4), "auto"),
     ],
 )
@@ -191,6 +192,7 @@ def test_without_any_time_there_is_a_mechanism_and_an_interval(asked, solver):
         return
     if asked.budget is not None:
         assert paid(mechanism) <= BUDGET + 1e-12
+        assert all(value_of(measure, JOINT, mechanism) <= limit + 1e-12 for measure, limit in asked.limits)
         if asked.of_information and len(asked.joints) == 1:
             assert solution.value == pytest.approx(leaked(mechanism), abs=1e-12)
     if asked.leakage_budget is not None:

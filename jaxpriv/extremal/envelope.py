@@ -80,7 +80,7 @@ class EnvelopeDesign(SearchResult):
 def envelope_design(
     problem: DistortionProblem,
     *,
-    tol: float = 1e-4,
+    tol: float = 1e-6,
     max_boxes: int = MOST_BOXES,
     time_limit: float | None = None,
     progress: ProgressLike = None,

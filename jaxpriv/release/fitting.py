@@ -57,6 +57,11 @@ FEASIBLE = "feasible"
 # How much lower the price is of a useful symbol that the solver left out: entropies are of the order of 1.
 _FAR = 80.0
 UNCHANGED = "Every record is released as it is, which meets the target"
+# Where a mapping that leaks something could be rounded and one that leaks nothing could not.
+_ALIKE = (
+    "Every record is released alike, because the best mapping leaks more than the target once its probabilities are "
+    "rounded to whole numbers; a target above their rounding has mappings of less distortion."
+)
 # Minimisations for the limits of two coalitions, at most.
 _ROUNDS = 100
 # Masses of an output below which it is tried to merge it, for a measure of the worst outcome.
@@ -543,15 +548,17 @@ class _Work:
         support = self.asked.leakage["name"] != "mutual-information" and problem != "watchdog"
 
         counts, costs = self.pairs
+        constant = None if costs is None else int((counts.sum(axis=0) @ costs).argmin())
 
         def rounded(mapping: np.ndarray) -> np.ndarray:
             quantised = quantise(mapping, resolution=self.request.resolution, costs=costs, support=support)
             if problem == "budget" and costs is not None:
                 quantised = within_distortion(quantised, counts, costs, target)
             if problem == "leakage-budget" and computed is not None:
-                quantised = within_limit(quantised, self.leakage, target)
+                quantised = within_limit(quantised, self.leakage, target, constant=constant)
             if self.request.alone is not None:
-                quantised = within_limit(quantised, self.leakage_alone, self.request.alone, "limit `alone`")
+                alone = self.request.alone
+                quantised = within_limit(quantised, self.leakage_alone, alone, "limit `alone`", constant=constant)
             if self.request.marginal:
                 moved = partial(moved_marginal, counts=self.counts)
                 quantised = within_limit(quantised, moved, self.request.marginal, "limit `marginal`", unchanged=True)
@@ -572,6 +579,10 @@ class _Work:
             spent = self.leakage if problem == "budget" else lambda rows: (weights * rows.astype(float)).sum()
             table = min(tables, key=spent)
         notes = () if best is None else (self._note(table, best),)
+        if problem == "leakage-budget" and costs is not None and (table == table[0]).all():
+            weights = (counts.sum(axis=0) / counts.sum()).astype(float)[:, None] * costs
+            if (weights * (table / ONE - matrix)).sum() > self.request.tol:
+                status, notes = "not_certified", (*notes, _ALIKE)
         return _Rounded(table, columns, labels, released, target, duals, status, notes)
 
     def _limited(

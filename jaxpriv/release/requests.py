@@ -75,7 +75,8 @@ class DesignRequest(TableRequest):
     resolution: int = 32
 
 
-class Requested(Protocol[P, R, T]):
+# P could be any arguments, so for pyright the second overload takes every request that the first one does.
+class Requested(Protocol[P, R, T]):  # pyright: ignore[reportInvalidTypeVarUse]
     """A function of a table and a request, or of the arguments that make one."""
 
     @overload

@@ -123,12 +123,15 @@ def within_limit(
     limit: float,
     name: str = "leakage budget",
     unchanged: bool = False,
+    constant: int | None = None,
 ) -> np.ndarray:
     """The table mixed with its mean row, or with the release of every symbol as it is (`unchanged`), by the least of
     2^-52, 2^-51, ... for which the value is at most `limit`.
 
     More of the mean row never leaks more, and more of the other never moves the marginal of the outputs farther, so
-    halvings find that weight. Raises `NotCertifiedError` with the `name` of the limit if 2^-5 is not enough.
+    halvings find that weight. If 2^-5 is not enough, as for a limit of 0, every symbol is released as the output
+    `constant`, which leaks nothing. Raises `NotCertifiedError` with the `name` of the limit if that is not enough or
+    there is none.
     """
     rows = [list(map(int, row)) for row in table.tolist()]
     ends = [mean_row(rows, [1] * len(rows))] * len(rows)
@@ -141,9 +144,14 @@ def within_limit(
     if within(table):
         return table
     place = bisect_left(_MIXTURES, True, key=lambda power: within(_mixed(rows, ends, power)))
-    if place == len(_MIXTURES):
+    if place < len(_MIXTURES):
+        return _mixed(rows, ends, _MIXTURES[place])
+    independent = np.zeros_like(table)
+    if constant is not None:
+        independent[:, constant] = ONE
+    if constant is None or not within(independent):
         raise NotCertifiedError(f"the mechanism cannot be rounded to an integer table within the {name}")
-    return _mixed(rows, ends, _MIXTURES[place])
+    return independent
 
 
 def moved_marginal(table: np.ndarray, counts: np.ndarray) -> Fraction:

@@ -27,7 +27,7 @@ from jaxpriv.program.lower import (
     limit_terms,
     without_budgets,
 )
-from jaxpriv.reductions.closed_forms import Feasibility, constant_releases, independent_release
+from jaxpriv.reductions.closed_forms import ROUNDING_SHARES, Feasibility, constant_releases, independent_release
 from jaxpriv.reductions.faces import Face, face_of, finite_on, moved_onto, whole_face
 from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solving.tight_limits import independent_vertex
@@ -85,12 +85,23 @@ def feasible_with_limits(
         nearest = face.onto(program, closest.mechanism)
         if stages.excess(nearest) == 0:
             return nearest, face
-    # Next to no slack: a constant output may meet all limits exactly.
+    # Next to no slack a constant output may meet all limits exactly, and where time ended the search a mixture does.
     if face is None and closest.bound <= 0 < closest.value:
-        for constant in constant_releases(program):
-            if violation_of(program, constant) == 0 and stages.excess(constant) == 0:
-                return constant, None
+        for mechanism in (*constant_releases(program), *_between(program, closest.mechanism, least.mechanism)):
+            if violation_of(program, mechanism) == 0 and stages.excess(mechanism) == 0:
+                return mechanism, None
     return _met(stages, closest).mechanism, face
+
+
+def _between(program: Program, beyond: np.ndarray, within: np.ndarray) -> list[np.ndarray]:
+    """The mixture with the least share of a mechanism within the budgets that meets them, and one with a little more
+    for rounding. The limits hold at `beyond` and are convex in the share: if one is exceeded here, then by more too.
+    """
+    spent = [(np.asarray(program.constraints) * mechanism).sum(axis=(1, 2)) for mechanism in (beyond, within)]
+    over, saved = spent[0] - np.asarray(program.budgets), spent[0] - spent[1]
+    share = np.divide(over, saved, out=np.zeros_like(over), where=over > 0).max(initial=0.0)
+    shares = (share, share + ROUNDING_SHARES[0] * (1.0 - share)) if share < 1 else ()
+    return [(1.0 - s) * beyond + s * within for s in shares]
 
 
 def _proof_of(problem: DistortionProblem, least: Feasibility) -> dict[str, Any]:

@@ -142,3 +142,19 @@ def test_a_measure_of_a_users_own_has_no_design(table):
         named("own-information", "average")(type("Own", (MutualInformation,), {}))
         with raised(InputError, "leakage"):
             fit(table, **COLUMNS, budget=0.15, leakage="own-information")
+
+
+@pytest.mark.parametrize("name", ["mutual-information", "max-lift"])
+def test_a_leakage_budget_of_zero_has_a_release_that_is_independent(table, name, tmp_path):
+    """Mappings other than a constant one leak nothing too (two classes, six symbols), but not once they are rounded."""
+    made = fit(table, **COLUMNS, leakage_budget=0.0, leakage=name, split=1.0)
+    claims, (first, *rows) = made.claims, made.mechanism.table.tolist()
+    assert all(row == first for row in rows)
+    assert claims["leakage"].upper == claims["excess"].upper == "0"
+    counts, costs = made.evidence.counts, made.mechanism.distortion
+    least = (counts.sum(axis=0) @ costs).min() / counts.sum()  # of releases that are independent of X
+    assert float(claims["distortion"].upper) == pytest.approx(least, abs=1e-9)
+    assert made.status == "not_certified"
+    assert float(claims["gap"].upper) > 1e-3
+    assert made.statements[0].startswith("Every record is released alike")
+    assert verify(saved(made, tmp_path)[0], private=tmp_path / "audit.zip").claims == claims
