@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxpriv.cli._options import changed_of, given_of
 from jaxpriv.cli._output import only_one, refuse
 from jaxpriv.cli._tables import ColumnOptions, is_table
 from jaxpriv.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,22 @@ def check(
     if design and (released or [option for option in columns.given if option != "--read"]):
         raise InputError("a design has its own columns and classes: leave out --codebook and the names of columns")
     return name, path
+
+
+def arrays_of(sample: str, file: Path) -> "dict[str, np.ndarray]":
+    """The arrays of the `sample`, counts or a joint; counts of a file whose joint is another one are refused."""
+    import numpy as np
+
+    from jaxpriv._runtime.files import load_npz_safely
+
+    data = load_npz_safely(file, [sample], ["possible", "joint"] if sample == "counts" else ())
+    if sample == "joint":
+        return data
+    counts, joint = data["counts"], data.pop("joint", None)
+    stated = joint is not None and joint.shape == counts.shape and counts.sum() > 0
+    if stated and not np.allclose(joint, counts / counts.sum(), rtol=1e-5, atol=0):  # it may be in float32
+        raise InputError(f"--counts: the joint of {file} is not that of its counts: of weighted records give --joint")
+    return data
 
 
 def is_design(path: Path) -> bool:

@@ -204,6 +204,21 @@ def distortion_problem(
     return jp.DistortionProblem(*data, **form)
 
 
+def funnel_problem(
+    arrays: Arrays,
+    measure: MeasureOption,
+    bottleneck: bool,
+    **target: Any,  # noqa: ANN401 (one number)
+) -> "jp.FunnelProblem | jp.BottleneckProblem":
+    """The funnel or bottleneck of a joint at one target; a bottleneck is about mutual information only."""
+    if not bottleneck:
+        leakage: Any = measure.measure(arrays)
+        return jp.FunnelProblem(arrays["joint"], leakage=leakage, **target)
+    if measure.stated.certified_as != "mutual-information":
+        raise InputError("--leakage: a bottleneck is about mutual information only")
+    return jp.BottleneckProblem(arrays["joint"], **target)
+
+
 def near_marginal(arrays: Arrays, stated: "jp.DistortionProblem", limit: str) -> "jp.DistortionProblem":
     """The problem with P_Y within a total variation, `DIVERGENCE=` or `transport=` of P(X) or the file's marginal."""
     from jaxpriv._runtime.validation import scalar

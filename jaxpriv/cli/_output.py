@@ -1,8 +1,10 @@
 """Results on their way out: strict JSON, numbers rounded against us, files that appear whole or not at all."""
 
+import contextlib
 import io
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import jaxpriv as jp
 from jaxpriv._runtime.files import need_writable, same_file, write_together
 from jaxpriv._runtime.module.shown import aligned as aligned
-from jaxpriv.errors import InputError, ResourceError
+from jaxpriv.errors import InputError, IntegrityError, JaxprivError, ResourceError
 from jaxpriv.verifier.__main__ import check_replaced, emit as emit
 from jaxpriv.verifier.claims import measure_label as measure_label
 from jaxpriv.verifier.logarithms import lower as lower, percent as percent, upper as upper
@@ -105,6 +107,35 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> No
         if name in ("--json", "--codebook-out"):
             check_replaced(name, path, None if name == "--json" else CODEBOOK)
         need_writable(path, name)
+
+
+def keep_used(out: Path, private_out: Path | None) -> None:
+    """Refuse to replace a file of another kind that `fit` or `release` wrote, and a design that released records: its
+    receipts and its ledger are of no use without it.
+    """
+    from jaxpriv.release.grouped import load_mechanism
+    from jaxpriv.release.releasing import ledger_names
+    from jaxpriv.verifier.archive import read_file, unpack
+    from jaxpriv.verifier.records import FILES
+
+    replaced = {("--out", out): ("design.json", "groups.json"), ("--private-out", private_out): ("audit.json",)}
+    for (option, path), wanted in replaced.items():
+        if path is not None and path.exists():
+            with contextlib.suppress(IntegrityError):  # another file, which the checks of all outputs judge
+                kind = next((name for name in unpack(read_file(path), str(path)) if name in FILES), wanted[0])
+                if kind not in wanted:
+                    raise InputError(f"{option}: {path} is {FILES[kind]}, which would be lost: name another file")
+    try:
+        mechanism = load_mechanism(out)
+    except JaxprivError:
+        return
+    folders = [Path(os.path.realpath(path)).parent for path in (private_out, out) if path is not None]
+    for ledger in ledger_names(mechanism, folders):
+        if ledger.exists():
+            raise InputError(
+                f"--out: records were released by the design in {out.name} (their ledger is {ledger.name}); a new "
+                "design in its place would leave their receipts without one: name another file"
+            )
 
 
 def need_ending(option: str, path: Path | None, *endings: str) -> None:

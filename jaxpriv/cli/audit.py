@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jaxpriv as jp
-from jaxpriv.cli import _output
+from jaxpriv.cli import _audit_options, _output
 from jaxpriv.cli._audit_options import BoundOptions, KnownOptions, PairsOptions, SampleOptions, check, is_design
 from jaxpriv.cli._audit_text import attributes_text, mechanism_text, pairs_text
 from jaxpriv.cli._output import JsonRecord, Units, refuse
@@ -13,8 +13,6 @@ from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from jaxpriv.statistics.audit import MechanismAudit
 
 
@@ -113,21 +111,8 @@ def _of_mechanism(
     if is_table(records):
         given |= {sample: counted_like(records, columns, stored), "released": released}
         return jp.release.audit_mapping(stored["mechanism"], stored["attributes"], order=known.row_order, **given)
-    data = load_npz_safely(records, [sample], ["possible", "joint"] if sample == "counts" else ())
-    if sample == "counts" and not _counted(data["counts"], data.pop("joint", None)):
-        raise InputError(
-            f"--counts: the joint of {records} is not that of its counts: of weighted records give --joint"
-        )
-    return jp.statistics.audit.audit_mechanism(stored["mechanism"], **data, **given)
-
-
-def _counted(counts: "np.ndarray", joint: "np.ndarray | None") -> bool:
-    """Whether a joint of the same file is that of its counts, where it has one."""
-    import numpy as np
-
-    if joint is None or joint.shape != counts.shape or not counts.sum() > 0:
-        return True
-    return bool(np.allclose(joint, counts / counts.sum(), rtol=1e-5, atol=0))  # it may be in float32
+    given |= _audit_options.arrays_of(sample, records)
+    return jp.statistics.audit.audit_mechanism(stored["mechanism"], **given)
 
 
 def _record(kind: str, result: object, **more: object) -> JsonRecord:

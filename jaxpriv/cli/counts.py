@@ -21,13 +21,8 @@ def counts(
     """
     from jaxpriv.release.grouped import load_mechanism
 
-    file = table_file(released, None)
-    parts = load_mechanism(design).parts
-
-    def work(_: object) -> "dict[str, jp.release.CountEstimate]":
-        return {name: estimate for part in parts for name, estimate in jp.release.estimate_counts(part, file).items()}
-
-    estimates = working("Estimating", work)
+    file, mechanism = table_file(released, None), load_mechanism(design)
+    estimates = working("Estimating", lambda _: jp.release.estimate_counts(mechanism, file))
     tables = (
         _output.table_of(
             (

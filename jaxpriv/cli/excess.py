@@ -39,7 +39,6 @@ def excess(
     """
     from jaxpriv.statistics.tables.readers import check_header
 
-    other = table if released_table is None else released_table
     if released_table is None:
         _output.refuse("is about --released-table", row_order=row_order)
     private, useful = columns.private, columns.useful
@@ -48,22 +47,13 @@ def excess(
     names = released or (useful if released_table is not None else [])
     if not names:
         raise InputError("name the released columns with --released, or their file with --released-table")
-    both = [name for name in names if name in (*private, *useful)] if released_table is None else []
-    if both:
-        raise InputError(f"column {both[0]!r} is released as it is: name the column that was released in its place")
-    rules = columns.rules([*private, *useful])
-    check_header(table_file(table, columns.read), [*private, *useful])
-    check_header(table_file(other, columns.read), names)
-    from jaxpriv.release.matching import counts_with_releases, records_of_rows
-    from jaxpriv.statistics.tables import count_table
-    from jaxpriv.statistics.tables.readers import read_columns
-
-    counted = count_table(table_file(table, columns.read), private=private, useful=useful, rules=rules, sparse=True)
-    released_columns = read_columns(table_file(other, columns.read), names)
-    size = len(released_columns[names[0]].values)
-    if size != len(counted.useful_symbols):
-        raise InputError(f"{other} has {size} rows, {table} has {len(counted.useful_symbols)}: they go row by row")
-    counts, costs = counts_with_releases(counted, released_columns, records_of_rows(row_order, other, size))
+    source, rules = table_file(table, columns.read), columns.rules([*private, *useful])
+    other = None if released_table is None else table_file(released_table, columns.read)
+    check_header(source, [*private, *useful])  # a mistake costs no import of JAX
+    check_header(other or source, names)
+    counts, costs = jp.release.count_releases(
+        source, private, useful, names, released_table=other, rules=rules, order=row_order
+    )
     if at is SameUse.distortion and costs is None:
         raise InputError("--at distortion: the released columns have other classes than the useful ones")
     excess_of_release = working(

@@ -1,7 +1,5 @@
 """`jaxpriv fit`: from records to a design, which can be published."""
 
-import contextlib
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from jaxpriv.cli._options import DesignOptions, FormOptions, TargetOptions, Time
 from jaxpriv.cli._output import Units
 from jaxpriv.cli._tables import CostOptions, records_and_measure
 from jaxpriv.cli._work import working
-from jaxpriv.errors import InputError, IntegrityError, JaxprivError, NotCertifiedError
+from jaxpriv.errors import InputError, NotCertifiedError
 
 
 def fit(
@@ -58,7 +56,7 @@ def fit(
     source, of_records = records_and_measure(table, columns, measure)
     of_records |= {} if after is None else {"useful": ()}
     run.check()
-    _keep_used(out, private_out)
+    _output.keep_used(out, private_out)
     clock = run.clock()
     asked = {**given, **of_records, **of_groups, "tol": run.tol}
     from jaxpriv.release.fitting import fit_within
@@ -102,32 +100,3 @@ def fit(
             f"{_output.stopped(clock.stop)}not certified to --tol {run.tol:g}. The design and what is printed of it "
             f"are valid. {'Let it run longer' if clock.stop else 'Raise --tol'}"
         )
-
-
-def _keep_used(out: Path, private_out: Path | None) -> None:
-    """Refuse to replace a file of another kind that `fit` or `release` wrote, and a design that released records: its
-    receipts and its ledger are of no use without it.
-    """
-    from jaxpriv.release.grouped import load_mechanism
-    from jaxpriv.release.releasing import ledger_names
-    from jaxpriv.verifier.archive import read_file, unpack
-    from jaxpriv.verifier.records import FILES
-
-    replaced = {("--out", out): ("design.json", "groups.json"), ("--private-out", private_out): ("audit.json",)}
-    for (option, path), wanted in replaced.items():
-        if path is not None and path.exists():
-            with contextlib.suppress(IntegrityError):  # another file, which the checks of all outputs judge
-                kind = next((name for name in unpack(read_file(path), str(path)) if name in FILES), wanted[0])
-                if kind not in wanted:
-                    raise InputError(f"{option}: {path} is {FILES[kind]}, which would be lost: name another file")
-    try:
-        mechanism = load_mechanism(out)
-    except JaxprivError:
-        return
-    folders = [Path(os.path.realpath(path)).parent for path in (private_out, out) if path is not None]
-    for ledger in ledger_names(mechanism, folders):
-        if ledger.exists():
-            raise InputError(
-                f"--out: records were released by the design in {out.name} (their ledger is {ledger.name}); a new "
-                "design in its place would leave their receipts without one: name another file"
-            )

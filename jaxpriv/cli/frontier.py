@@ -1,7 +1,6 @@
 """`jaxpriv frontier`: one problem at many targets, every point certified."""
 
 from pathlib import Path
-from typing import Any
 
 import jaxpriv as jp
 from jaxpriv.cli import _output
@@ -11,6 +10,7 @@ from jaxpriv.cli._options import (
     RunOptions,
     checked_targets,
     distortion_problem,
+    funnel_problem,
     known_solver,
     measures_of,
 )
@@ -76,34 +76,24 @@ def frontier(
     costs = None if funnel else arrays["distortion"]
     points = np.array(values) if values else spread_targets(arrays["joint"], costs, count or 0)
     request, first = run.request(solver, throw=False), float(points[0])
-    if not funnel:
-        asked: Any = distortion_problem(arrays, measures, **{name: first})
-    elif not bottleneck:
-        of_funnel: Any = measures[0].measure(arrays)
-        asked = jp.FunnelProblem(arrays["joint"], leakage=of_funnel, disclosure=first)
-    elif measure.option.stated.certified_as == "mutual-information":
-        asked = jp.BottleneckProblem(arrays["joint"], disclosure=first)
-    else:
-        raise InputError("--leakage: a bottleneck is about mutual information only")
-    if funnel:
+
+    def work(_: object) -> "jp.Frontier | jp.FunnelFrontier":
+        if not funnel:
+            return frontier_within(distortion_problem(arrays, measures, **{name: first}), {name: points}, request)
         goal = FunnelGoal(run.tol, run.max_steps, request.clock)
-        curve = working("Solving", lambda _: funnel_frontier_within(asked, {name: points}, solver, goal), goal.clock)
-    else:
-        curve = working("Solving", lambda _: frontier_within(asked, {name: points}, request), request.clock)
+        asked = funnel_problem(arrays, measures[0], bottleneck, disclosure=first)
+        return funnel_frontier_within(asked, {name: points}, solver, goal)
+
+    curve = working("Solving", work, request.clock)
     numbers = curve.points()
     record = {"form": curve.form, **numbers, **in_units(curve.problem.leakage.unit)}
     files: dict[Path, bytes] = {}
     if out is not None:
+        held, inputs = curve.arrays(), arrays["joint"].shape[-1]  # a limit on maximal alpha-leakage adds a row
         made = {
             ".csv": lambda: curve.to_csv().encode(),
             ".json": lambda: _output.json_text(record).encode(),
-            # A limit on maximal alpha-leakage adds a row to mechanisms.
-            ".npz": lambda: _output.npz_bytes(
-                **{
-                    name: array[:, : arrays["joint"].shape[-1]] if name == "mechanism" else array
-                    for name, array in curve.arrays().items()
-                }
-            ),
+            ".npz": lambda: _output.npz_bytes(**{n: a[:, :inputs] if n == "mechanism" else a for n, a in held.items()}),
         }
         files[out] = made[out.suffix.lower()]()
     files |= _output.picture(picture, lambda: curve.plot(units=units.value, tol=run.tol, line=line))
@@ -112,8 +102,7 @@ def frontier(
     if len(open_gaps):
         raise NotCertifiedError(
             f"{_output.stopped(request.clock.stop)}{len(open_gaps)} of {len(points)} points are not certified to --tol "
-            f"{run.tol:g}: the largest gap is "
-            f"{_output.upper(open_gaps.max(), 2)}. All intervals are valid."
+            f"{run.tol:g}: the largest gap is {_output.upper(open_gaps.max(), 2)}. All intervals are valid."
         )
 
 

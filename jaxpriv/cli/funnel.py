@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jaxpriv as jp
 from jaxpriv.cli import _output
-from jaxpriv.cli._options import LeakageOptions, RunOptions, checked_targets, known_solver
+from jaxpriv.cli._options import LeakageOptions, RunOptions, checked_targets, funnel_problem, known_solver
 from jaxpriv.cli._output import JsonRecord, MappingOptions
 from jaxpriv.cli._results import in_units, infeasible, result_text, solved, targets_table, uncertified
 from jaxpriv.cli._tables import CountOptions, book_file, problem_of, symbols_of
@@ -44,7 +43,6 @@ def funnel(
     are local and prove nothing: their status is `best_known` or `stationary`, with exit code 0.
     """
     columns.check(problem)
-    from jaxpriv._runtime.validation import joint_array
     from jaxpriv.funnels.solve import FUNNEL_SOLVERS
     from jaxpriv.solving.solve import solve_within
 
@@ -65,16 +63,15 @@ def funnel(
         raise InputError("--out: one mapping is written; give one target")
     results.check()
     arrays, table = problem_of(problem, columns, ["joint"], ["neighbours", "scales"])
-    joint, leakage = joint_array(arrays["joint"]), measure.option.measure(arrays)
-    files = book_file(results.codebook_out, table)
+    leakage, files = measure.option.measure(arrays), book_file(results.codebook_out, table)
     kind = jp.BottleneckProblem if bottleneck else jp.FunnelProblem
-    further: dict[str, Any] = {} if bottleneck else {"leakage": leakage}
     request, solutions = run.request(solver), []
 
     def work(report: Callable[[int, int], None]) -> None:
         for done, target in enumerate(targets, 1):
             try:
-                solutions.append(solve_within(kind(joint, **{form: target}, **further), request))
+                asked = funnel_problem(arrays, measure.option, bottleneck, **{form: target})
+                solutions.append(solve_within(asked, request))
             except InfeasibleError as error:  # it names the target
                 solutions.append(error)
             report(done, len(targets))

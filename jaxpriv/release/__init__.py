@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what `attach` reads, and type checkers and editors
         audit_design as audit_design,
         audit_mapping as audit_mapping,
         count_pairs as count_pairs,
+        count_releases as count_releases,
     )
     from jaxpriv.release.drifting import ColumnDrift as ColumnDrift, TableDrift as TableDrift, drift as drift
     from jaxpriv.release.estimating import CountEstimate as CountEstimate, estimate_counts as estimate_counts

@@ -1,5 +1,6 @@
 """Audits on tables of records: of a design, on the records of a population, and of what a black box released."""
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,13 +11,23 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._runtime.validation import instance, listed, mechanism_array
 from jaxpriv.data.datasets import Dataset
+from jaxpriv.data.datasets._layout import distinct_rows, places_of
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import by_name
-from jaxpriv.release.matching import counts_by_design, counts_by_symbols, released_symbols, releases_by_symbols
+from jaxpriv.release.matching import (
+    counts_by_design,
+    counts_by_symbols,
+    records_in_order,
+    released_classes,
+    released_symbols,
+    releases_by_symbols,
+)
 from jaxpriv.release.mechanism import MADE_BY_FIT, Evidence, Mechanism
 from jaxpriv.statistics.audit import MechanismAudit, audit_mechanism, conformity
-from jaxpriv.statistics.tables import CountedTable, Quantiles, Rule, Source, columns_of, count_table
-from jaxpriv.statistics.tables.readers import row_text
+from jaxpriv.statistics.tables import Categories, CountedTable, Quantiles, Rule, Source, columns_of, count_table
+from jaxpriv.statistics.tables.readers import read_columns, row_text
+from jaxpriv.statistics.tables.rules import unused_label
+from jaxpriv.verifier.csv_text import column_names
 
 _PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
 
@@ -48,6 +59,61 @@ def count_pairs(
     if fitted:
         chosen += (f"NOT so here: the classes of {fitted} were chosen on these records; bounds are as if given.",)
     return data, chosen
+
+
+def count_releases(
+    source: Source,
+    private: str | Sequence[str],
+    useful: str | Sequence[str],
+    released: str | Sequence[str],
+    *,
+    released_table: Source | None = None,
+    rules: Mapping[str, Rule | None] | None = None,
+    order: np.ndarray | str | os.PathLike[str] | None = None,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Records of private, useful and released values as counts (S, X, Y), and how many columns y changes of x (X, Y).
+
+    They are `counts` and `distortion` of `statistics.audit.excess`, for what any tool released. A released column has
+    the rule of the useful column that it stands for, if there are as many and all its values are of those classes, or
+    their labels; otherwise every value of it is a class, and there are no changed columns, None.
+
+    Args:
+        source: the table of the records.
+        private, useful, released: names of columns.
+        released_table: the table with the columns `released`, row for row or by `order`; `source` without one.
+        rules: of private and useful columns.
+        order: (n,) whole numbers, the record of each row of `released_table`, or the file that `release` wrote of it.
+
+    Raises `InputError` as `count_table`, for a column that is released under its own name in one table, for rows that
+    cannot be paired, and for an `order` of one table; `IntegrityError` for the order of another released file.
+    """
+    names, taken = column_names(released), {*columns_of(private, "private"), *columns_of(useful, "useful")}
+    same = [name for name in names if name in taken]
+    if same and released_table is None:
+        raise InputError(f"column {same[0]!r} is released as it is: name the column that was released in its place")
+    columns = read_columns(source if released_table is None else released_table, names)
+    table = count_table(source, private=private, useful=useful, rules=rules, sparse=True)
+    rows, paired = len(columns[names[0]].values), records_in_order(order, released_table, len(table.useful_symbols))
+    if rows != len(paired):
+        raise InputError(f"released_table has {rows} rows, the table of records {len(paired)}: they go row by row")
+    data, book, codes = table.dataset, table.codebook, []
+    used = [book.rules[name] for name in book.useful]
+    with contextlib.suppress(InputError):  # a value of no class
+        if len(columns) == len(used):
+            codes = [released_classes(column, rule) for rule, column in zip(used, columns.values(), strict=True)]
+    alike = bool(codes)
+    if not alike:
+        gaps = [unused_label("missing", column.values.tolist()) for column in columns.values()]
+        used = [Categories(missing=gap).fit(column) for gap, column in zip(gaps, columns.values(), strict=True)]
+        codes = [rule.encode(column) for rule, column in zip(used, columns.values(), strict=True)]
+    symbols, y = distinct_rows(np.stack(codes, axis=1), [len(rule.labels) for rule in used])
+    # Every useful symbol may be released by the optimum, also one that this release never drew.
+    before = data.useful_attributes
+    if alike:
+        symbols = np.concatenate([symbols, before[places_of(before, symbols) < 0]])
+    counts = np.zeros((*data.counts.shape, len(symbols)), dtype=np.int64)
+    np.add.at(counts, (table.private_symbols[paired], table.useful_symbols[paired], y), 1)
+    return counts, (before[:, None] != symbols[None]).sum(axis=2).astype(float) if alike else None
 
 
 def audit_design(

@@ -23,6 +23,7 @@ import numpy as np
 
 from jaxpriv._runtime.module import summary
 from jaxpriv._runtime.validation import instance
+from jaxpriv.release.grouped import GroupedMechanism
 from jaxpriv.release.matching import released_symbols
 from jaxpriv.release.mechanism import MADE_BY_FIT, Mechanism
 from jaxpriv.statistics.confidence.intervals import clopper_pearson_together
@@ -74,7 +75,7 @@ class CountEstimate:
         return bool((self.count + self.bias + 5.0 * self.standard_error < -1.0).any())
 
 
-def estimate_counts(mechanism: Mechanism, released: Source) -> Mapping[str, CountEstimate]:
+def estimate_counts(mechanism: Mechanism | GroupedMechanism, released: Source) -> Mapping[str, CountEstimate]:
     """How many records of the original table each class of each useful column had, from what was released.
 
     For the users of a release: it takes the public design and the released table, and no other file. A count of the
@@ -86,16 +87,15 @@ def estimate_counts(mechanism: Mechanism, released: Source) -> Mapping[str, Coun
 
     Raises `InputError` for a table without the released columns, or with a combination that the design never releases.
     """
-    instance(mechanism, "mechanism", Mechanism, hint=MADE_BY_FIT)
-    outputs = released_symbols(mechanism, released)
-    counts = np.bincount(outputs, minlength=len(mechanism.released))
-    weights = _Weights(mechanism.matrix(), counts)
-    book = mechanism.codebook
+    instance(mechanism, "mechanism", Mechanism, GroupedMechanism, hint=MADE_BY_FIT)
     estimates = {}
-    for place, name in enumerate(book.useful):
-        labels = book.rules[name].labels
-        classes = (mechanism.useful[:, place, None] == np.arange(len(labels))).astype(np.float64)
-        estimates[name] = CountEstimate(labels, *weights.estimates(classes))
+    for part in mechanism.parts:
+        counts = np.bincount(released_symbols(part, released), minlength=len(part.released))
+        weights = _Weights(part.matrix(), counts)
+        for place, name in enumerate(part.codebook.useful):
+            labels = part.codebook.rules[name].labels
+            classes = (part.useful[:, place, None] == np.arange(len(labels))).astype(np.float64)
+            estimates[name] = CountEstimate(labels, *weights.estimates(classes))
     return estimates
 
 

@@ -1,18 +1,18 @@
 """A table of records by the symbols of a mapping, and what was released of it row for row, as counts of an audit."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from jaxpriv.data.datasets._layout import distinct_rows, places_of
+from jaxpriv.data.datasets._layout import places_of
 from jaxpriv.errors import InputError
 from jaxpriv.release.mechanism import Mechanism
-from jaxpriv.statistics.tables import Categories, Codebook, CountedTable, TableFile
+from jaxpriv.statistics.tables import Codebook, CountedTable, TableFile
 from jaxpriv.statistics.tables.readers import Column, Source, read_columns, row_text
-from jaxpriv.statistics.tables.rules import FittedRule, codes_of_labels, unused_label
+from jaxpriv.statistics.tables.rules import FittedRule, codes_of_labels
 from jaxpriv.verifier.archive import read_file
 from jaxpriv.verifier.csv_text import column_names
 from jaxpriv.verifier.orders import read_order
@@ -32,20 +32,7 @@ class CountedRecords:
 
     def ordered(self, order: np.ndarray | str | os.PathLike[str] | None, releases: object) -> "CountedRecords":
         """The same, the records in the order of the rows of a released table, which an array or a file states."""
-        if order is None:
-            return self
-        size, file = len(self.useful), releases.path if isinstance(releases, TableFile) else releases
-        if releases is None or isinstance(releases, np.ndarray):
-            raise InputError("order: it is about a table in releases")
-        if isinstance(order, (str, os.PathLike)):
-            if not isinstance(file, (str, os.PathLike)):
-                raise InputError("order: a file is about releases in a file")
-            order = records_of_rows(Path(order), Path(file), size)
-        order = np.asarray(order)
-        named = order.ndim == 1 and order.dtype.kind in "iu" and len(np.unique(order)) == len(order)
-        if not named or not ((order >= 0) & (order < size)).all():
-            raise InputError(f"order must name records by numbers from 0 to {size - 1}, none twice")
-        return replace(self, useful=self.useful[order])
+        return replace(self, useful=self.useful[records_in_order(order, releases, len(self.useful))])
 
     def released_as(self, symbols: np.ndarray, outputs: int) -> np.ndarray:
         """Counts (X, Y) of the pairs of these records with a symbol and of y (n,), what was released of all of them."""
@@ -75,11 +62,22 @@ def _symbols(codes: Sequence[np.ndarray], outputs: np.ndarray) -> np.ndarray:
     return symbols
 
 
-def records_of_rows(order: Path | None, released: Path, size: int) -> np.ndarray:
-    """The record of each row of a released table; where no order is named rows are in that of the records."""
+def records_in_order(order: np.ndarray | str | os.PathLike[str] | None, releases: object, size: int) -> np.ndarray:
+    """The record of each row of a released table, by an array or a file; without either rows are in that of records."""
     if order is None:
         return np.arange(size)
-    return np.array(read_order(read_file(order), f"row_order: {order}", read_file(released), size))
+    file = releases.path if isinstance(releases, TableFile) else releases
+    if releases is None or isinstance(releases, np.ndarray):
+        raise InputError("order: it is about a table in releases")
+    if isinstance(order, (str, os.PathLike)):
+        if not isinstance(file, (str, os.PathLike)):
+            raise InputError("order: a file is about releases in a file")
+        order = np.array(read_order(read_file(Path(order)), f"row_order: {order}", read_file(Path(file)), size))
+    order = np.asarray(order)
+    named = order.ndim == 1 and order.dtype.kind in "iu" and len(np.unique(order)) == len(order)
+    if not named or not ((order >= 0) & (order < size)).all():
+        raise InputError(f"order must name records by numbers from 0 to {size - 1}, none twice")
+    return order
 
 
 def counts_by_design(source: Source, design: Mechanism) -> CountedRecords:
@@ -139,34 +137,3 @@ def released_classes(column: Column, rule: FittedRule) -> np.ndarray:
         return codes_of_labels(column, rule.labels)
     except InputError:
         return rule.encode(column)
-
-
-def counts_with_releases(
-    table: CountedTable, columns: Mapping[str, Column], records: np.ndarray
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Counts (S, X, Y), and the number of changed columns (X, Y) where released and useful classes are the same.
-
-    `columns` are the released ones, whose rows are of these `records` (n,). A released column has the rule of the
-    useful column that it stands for, if there are as many and all its values are of those classes, or their labels;
-    otherwise every value of it is a class.
-    """
-    book, data = table.codebook, table.dataset
-    codes, rules = None, [book.rules[name] for name in book.useful]
-    if len(columns) == len(rules):
-        try:
-            codes = [released_classes(column, rule) for rule, column in zip(rules, columns.values(), strict=True)]
-        except InputError:
-            codes = None
-    alike = codes is not None
-    if codes is None:
-        gaps = [unused_label("missing", column.values.tolist()) for column in columns.values()]
-        rules = [Categories(missing=gap).fit(column) for gap, column in zip(gaps, columns.values(), strict=True)]
-        codes = [rule.encode(column) for rule, column in zip(rules, columns.values(), strict=True)]
-    symbols, y = distinct_rows(np.stack(codes, axis=1), [len(rule.labels) for rule in rules])
-    # Every useful symbol may be released by the optimum, also one that this release never drew.
-    before = data.useful_attributes
-    if alike:
-        symbols = np.concatenate([symbols, before[places_of(before, symbols) < 0]])
-    counts = np.zeros((*data.counts.shape, len(symbols)), dtype=np.int64)
-    np.add.at(counts, (table.private_symbols[records], table.useful_symbols[records], y), 1)
-    return counts, (before[:, None] != symbols[None]).sum(axis=2).astype(float) if alike else None

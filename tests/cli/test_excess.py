@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InputError
+from jaxpriv.release import count_releases
 from jaxpriv.statistics.audit import excess
 from tests.cases import raised
 from tests.cli.conftest import answered, mistaken, printed, refused, run
@@ -83,6 +84,9 @@ def test_releases_of_tables(tables):
     assert 0.25 < record["distortion"] < 0.35
     assert record["status"] == "optimal"
     assert 0.001 < record["least"] <= record["most"] <= record["least"] + 2e-6
+    counts, distortion = count_releases(path, "income", "age", "noisy")
+    of_tables = vars(excess(counts, distortion=distortion))
+    assert of_tables == {name: record[name] for name in of_tables}
     merged = answered(line, "--released merged --at disclosure")
     assert merged["at"] == "disclosure"
     assert merged["least"] + 1e-6 >= 0
@@ -124,6 +128,13 @@ def test_rows_in_a_random_order(tables):
     head, *rows = other.read_text().splitlines(keepends=True)
     place = np.random.default_rng(1).permutation(len(rows))
     other.write_text("".join([head, *(rows[record] for record in place)]))
+    columns = ("income", ["age", "town"], ["age", "town"])
+    counts, distortion = count_releases(path, *columns, released_table=other, order=place)
+    assert float((counts.sum(axis=0) * distortion).sum()) / counts.sum() == pytest.approx(expected["distortion"])
+    with raised(InputError, "column 'age' is released as it is"):
+        count_releases(path, *columns)
+    with raised(InputError, "released_table has 3000 rows, the table of records 5"):
+        count_releases(path, *columns, released_table=other, order=place[:5])
     order = path.with_name("order.zip")
     order.write_bytes(order_file(place, other.read_bytes()))
     assert answered(line, "--released-table released.csv --row-order order.zip") == expected
