@@ -111,6 +111,26 @@ def test_the_least_worst_outcome_within_two_budgets_is_that_of_the_host():
     assert np.isnan(compiled(jnp.array([0.2, -0.1])))
 
 
+@pytest.mark.parametrize("measure", [lk.MutualInformation(), lk.MaxLift()])
+def test_budgets_without_slack_beside_a_given_marginal_are_met_to_rounding(measure):
+    """No mechanism was found that meets them: all numbers were NaN."""
+    costs = [1.0 - np.eye(4), distances(4)]
+    swapped = np.eye(4)[[0, 2, 1, 3]]  # of the first distortion the least, of the marginal the only one
+    spent = [(SMALL.sum(axis=0)[:, None] * table[:, [0, 2, 1, 3]] * swapped).sum() for table in costs]
+    marginal = SMALL.sum(axis=0) @ swapped
+
+    def stated(budgets):
+        tables = [table[:, [0, 2, 1, 3]] for table in costs]
+        return jp.with_marginal(SMALL, tables, marginal, budget=budgets, leakage=measure)
+
+    solution = jax.jit(lambda budgets: jp.solve(stated(budgets)))(np.array(spent))
+    host = jp.solve(stated(np.array(spent)))
+    assert solution.status == "optimal"
+    assert_allclose(solution.mechanism, swapped, rtol=0, atol=1e-12)
+    assert solution.value == pytest.approx(host.value, abs=1e-9)
+    assert solution.lower_bound <= host.value
+
+
 @pytest.mark.parametrize("measure", [lk.MaxInformation(), lk.Lift()])
 def test_a_least_worst_outcome_of_nothing_has_no_slope(measure):
     """A budget that a constant release meets: the value is 0 up to rounding, here 0 and 1.1e-16."""
