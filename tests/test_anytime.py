@@ -394,11 +394,10 @@ def test_local_funnel_methods_end_between_rounds():
 
 
 @pytest.fixture
-def no_time_to_compile(monkeypatch, no_compiler):
+def no_time_to_compile(monkeypatch, no_compiler, no_programs):
     """No time limit is long enough for the compiler, and no program is known; the result lists the seconds."""
     asked = []
     monkeypatch.setattr(Clock, "allows", lambda clock, seconds, program: asked.append(seconds) or np.isinf(clock.left))
-    monkeypatch.setattr(loops, "is_ready", lambda *_: False)
     return asked
 
 

@@ -7,7 +7,6 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import datasets
-from jaxpriv.funnels.atoms import column_generation
 from jaxpriv.funnels.pricing.local import LocalPricer
 from jaxpriv.testing import binary_bottleneck, binary_funnel, heart_disease
 from tests.cases import TIME_LIMIT, drawn_joint
@@ -304,7 +303,7 @@ def test_an_answer_that_is_proved_when_the_time_is_over_was_not_stopped():
     assert (later.status, later.stopped) == ("best_known", TIME_LIMIT)
 
 
-def test_a_proof_that_brings_nothing_is_the_last_for_a_tiny_leakage_budget(monkeypatch):
+def test_a_proof_that_brings_nothing_is_the_last_for_a_tiny_leakage_budget(pricing_rule):
     """8 x 20 went on for minutes. Here every proof gives the same weak bound."""
     joint = drawn_joint(3, 3, 28)
     asked = []
@@ -314,9 +313,7 @@ def test_a_proof_that_brings_nothing_is_the_last_for_a_tiny_leakage_budget(monke
             asked.append(given)
             return dataclasses.replace(super().price(*given[:4]), bound=-1.0, exact=True)
 
-    monkeypatch.setattr(
-        column_generation, "connected_pricer", lambda *_, **__: Weak(conditional_of(joint), funnel=True)
-    )
+    pricing_rule(lambda *_: Weak(conditional_of(joint), funnel=True))
     problem = jp.FunnelProblem(joint, leakage_budget=1e-6 * float(jp.probability.mutual_information(joint)))
     solution = jp.solve(problem)
     assert len(asked) <= 4
