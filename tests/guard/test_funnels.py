@@ -18,3 +18,4 @@ def test_the_guard_notices_what_is_worse():
     assert funnels.worse(before, before) == []
     for wrong in ({"status": "best_known"}, {"bound": 0.9}, {"value": 2.0, "bound": 1.5}, {"bound": float("-inf")}):
         assert funnels.worse(before, {**before, **wrong})
+        assert funnels.worse([before, before], [before, {**before, **wrong}])[0].startswith("point 2 ")
