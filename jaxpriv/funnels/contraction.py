@@ -1,4 +1,6 @@
-"""What the channel from X to S keeps of a divergence: T = P(S|X), a(q) = D(Tq || P_S), b(q) = D(q || P_X).
+"""Prices that bound every release of a funnel, from how much of a divergence the channel from X to S keeps.
+
+T = P(S|X), a(q) = D(Tq || P_S), b(q) = D(q || P_X).
 
 At most. a <= eta b, so that I(S;Y) <= eta I(X;Y) for S - X - Y, for the least eta that holds of all pairs of
 distributions: the contraction coefficient (Ahlswede and Gacs 1976), which is that of chi-squared divergence (Choi,

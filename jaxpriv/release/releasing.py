@@ -240,32 +240,11 @@ def release(
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)
     codes = mechanism.codebook.encode_useful(columns)
-    unknown, symbols = np.zeros(len(codes), dtype=bool), []
-    ends = np.cumsum([len(part.codebook.useful) for part in mechanism.parts])[:-1]
-    for part, own_codes in zip(mechanism.parts, np.split(codes, ends, axis=1), strict=True):
-        unknown |= part.unknown(own_codes)
-        symbols.append(part.locate_codes(own_codes, rule))
+    unknown, symbols = _located(mechanism, codes, rule)
     suppressed = unknown & (rule == "suppress")
-    if suppressed.any() and after is not None and not followed:
-        raise InputError(
-            f"unseen: {row_text(np.flatnonzero(suppressed)[0])} has no symbol (such rows: {suppressed.sum()}), and one "
-            "that is drawn evenly is not that of the earlier release: receivers of both would learn more than is "
-            "stated; choose 'nearest', if that was the rule of the earlier release, or leave these records out"
-        )
-    if after is not None and rule == "nearest" and not followed:
-        moved = np.flatnonzero(after.parts[0].locate_codes(codes, rule) != symbols[0])
-        if moved.size:
-            raise InputError(
-                f"unseen: {row_text(moved[0])} has no symbol (such rows: {moved.size}), and the earlier release takes "
-                "another one for the nearest: receivers of both would learn more than is stated; leave these records "
-                "out"
-            )
-    used = [*((design, symbols[0]) for design in followed), *zip(mechanism.parts, symbols, strict=True)]
-    for part, own_symbols in used:
-        draws = np.arange(len(part.table) // len(part.useful))  # of the earlier designs
-        # The symbols of suppressed records are drawn again where there are earlier draws.
-        tested = np.arange(len(part.useful)) if followed and suppressed.any() else np.unique(own_symbols)
-        tables.self_test(part.table, (tested[:, None] * len(draws) + draws).ravel())
+    if after is not None and not followed:
+        _need_one_symbol(after.parts[0], codes, symbols[0], suppressed, rule)
+    _self_test(mechanism, followed, symbols, bool(suppressed.any()))
     kept = {name: columns[name] for name in keep}
     with contextlib.ExitStack() as locks:
         # In one order, so that two processes do not wait for each other: a release into the same files comes later.
@@ -280,31 +259,13 @@ def release(
         held = not followed and any(len(book.entries) for book in books.values())
         chain = [*(followed or (() if after is None else after.parts[0].chain)), mechanism]
         designs = [_digest(design) for design in chain]
-        for path, book in books.items():
-            stranger = len(book.entries) and book.version > DESIGNS and designs[-1] not in book.designs
-            if (
-                stranger
-                and path in of_mechanism
-                and (ledger is None or os.path.realpath(path) != os.path.realpath(ledger))
-            ):
-                raise IntegrityError(f"{path} is the ledger of another design under the name of this one's")
-            book.designs.update(designs)
+        shared = None if ledger is None else os.path.realpath(ledger)
+        _enter(books, [path for path in of_mechanism if os.path.realpath(path) != shared], designs)
         if unknown.any():
             names = {design: ledger_names(design, folders) for design in chain[:-1]}
             _one_rule(books, names, [*followed, mechanism], rule, unknown)
         looked_up = _Looked(books, codes, [columns[name] for name in identity], designs)
-        before, fresh = np.zeros(len(codes), dtype=np.int64), 0
-        for design in followed:
-            drawn, drawn_before = looked_up.drawn(design, [_pair(design, symbols[0], before)])
-            if not drawn_before and len(codes):
-                raise InputError(
-                    "ledger: no ledger has a draw of these records by the earlier design, which this one looks at; "
-                    "name the one that it was released with"
-                )
-            before = before * len(design.released) + drawn[:, 0]
-            if suppressed.any():
-                symbols[0][suppressed] = _evenly_given(design, before[suppressed])
-            fresh = max(fresh, len(codes) - drawn_before)
+        before, fresh = _earlier_draws(looked_up, followed, symbols[0], suppressed)
         pairs = [_pair(part, own_symbols, before) for part, own_symbols in zip(mechanism.parts, symbols, strict=True)]
         outputs, served = looked_up.drawn(mechanism, pairs)
         stated = [path for design in chain for path in ledger_names(design, folders)]
@@ -365,6 +326,81 @@ def release(
         fresh,
         bool(identity),
     )
+
+
+def _located(
+    mechanism: Mechanism | GroupedMechanism, codes: np.ndarray, rule: str
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """(which records (n,) combine classes as no symbol does, the symbols (n,) of each group of columns)."""
+    unknown, symbols = np.zeros(len(codes), dtype=bool), []
+    ends = np.cumsum([len(part.codebook.useful) for part in mechanism.parts])[:-1]
+    for part, own_codes in zip(mechanism.parts, np.split(codes, ends, axis=1), strict=True):
+        unknown |= part.unknown(own_codes)
+        symbols.append(part.locate_codes(own_codes, rule))
+    return unknown, symbols
+
+
+def _need_one_symbol(
+    after: Mechanism, codes: np.ndarray, symbols: np.ndarray, suppressed: np.ndarray, rule: str
+) -> None:
+    """Refuse records without a symbol for which an independent earlier release has taken another one."""
+    if suppressed.any():
+        raise InputError(
+            f"unseen: {row_text(np.flatnonzero(suppressed)[0])} has no symbol (such rows: {suppressed.sum()}), and one "
+            "that is drawn evenly is not that of the earlier release: receivers of both would learn more than is "
+            "stated; choose 'nearest', if that was the rule of the earlier release, or leave these records out"
+        )
+    moved = np.flatnonzero(after.locate_codes(codes, rule) != symbols) if rule == "nearest" else np.zeros(0)
+    if moved.size:
+        raise InputError(
+            f"unseen: {row_text(moved[0])} has no symbol (such rows: {moved.size}), and the earlier release takes "
+            "another one for the nearest: receivers of both would learn more than is stated; leave these records out"
+        )
+
+
+def _self_test(
+    mechanism: Mechanism | GroupedMechanism, followed: Sequence[Mechanism], symbols: Sequence[np.ndarray], again: bool
+) -> None:
+    """Test the rows of all tables that are drawn from; those of every symbol where symbols are drawn `again`."""
+    used = [*((design, symbols[0]) for design in followed), *zip(mechanism.parts, symbols, strict=True)]
+    for part, own_symbols in used:
+        draws = np.arange(len(part.table) // len(part.useful))  # of the earlier designs
+        # The symbols of suppressed records are drawn again where there are earlier draws.
+        tested = np.arange(len(part.useful)) if followed and again else np.unique(own_symbols)
+        tables.self_test(part.table, (tested[:, None] * len(draws) + draws).ravel())
+
+
+def _enter(books: Mapping[Path, Ledger], of_design: Sequence[Path], designs: Sequence[str]) -> None:
+    """Record in each ledger the digests of the designs that the release states, of which the last one is its own.
+
+    `IntegrityError` where a ledger `of_design`, of the last one alone, holds draws of other designs alone.
+    """
+    for path, book in books.items():
+        if path in of_design and len(book.entries) and book.version > DESIGNS and designs[-1] not in book.designs:
+            raise IntegrityError(f"{path} is the ledger of another design under the name of this one's")
+        book.designs.update(designs)
+
+
+def _earlier_draws(
+    looked_up: "_Looked", followed: Sequence[Mechanism], symbols: np.ndarray, suppressed: np.ndarray
+) -> tuple[np.ndarray, int]:
+    """(the draw of each record (n,) by the designs that this one looks at, as one number, how many had none before).
+
+    Suppressed records get new `symbols`, from what their draws tell.
+    """
+    before, fresh = np.zeros(len(symbols), dtype=np.int64), 0
+    for design in followed:
+        drawn, drawn_before = looked_up.drawn(design, [_pair(design, symbols, before)])
+        if not drawn_before and len(symbols):
+            raise InputError(
+                "ledger: no ledger has a draw of these records by the earlier design, which this one looks at; "
+                "name the one that it was released with"
+            )
+        before = before * len(design.released) + drawn[:, 0]
+        if suppressed.any():
+            symbols[suppressed] = _evenly_given(design, before[suppressed])
+        fresh = max(fresh, len(symbols) - drawn_before)
+    return before, fresh
 
 
 def _one_rule(
