@@ -8,7 +8,6 @@ import pytest
 
 from jaxpriv.cli._app import in_words
 from jaxpriv.release import Mechanism
-from jaxpriv.verifier.logarithms import percent
 from tests.cli.conftest import answered, printed, refused, run
 
 OPTIONS = {"leakage_budget": "--leakage-budget", "seed": "--seed", "sparse": "--sparse", "unseen": "--unseen"}
@@ -155,7 +154,6 @@ def test_a_share_of_records_is_not_rounded_below_itself(people):
         shown = printed(f"fit people.csv --private group --useful kind --budget {budget} --split 1 --out design.zip")
         (share,) = (row.split("  ")[-1] for row in shown.splitlines() if row.startswith(f"    {line}"))
         assert share.strip().removeprefix("at most ") == f"{of_a} %"
-    assert (percent(0.5715), percent(0.6345, up=True)) == ("57.15 %", "63.45 %")
 
 
 def test_fit_says_why_the_watchdog_withholds_everything(people):

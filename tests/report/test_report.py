@@ -278,6 +278,7 @@ def test_numbers_beside_four_digits_are_rounded_against_the_design():
     # 100 * 0.57 is below 57, and a bound on a share may be above one.
     shares = percent(0.57, places=2), percent(0.55, up=True, places=2), percent(1.01, up=True, places=1)
     assert shares == ("57.00 %", "55.00 %", "100.0 %")
+    assert (percent(0.5715), percent(0.6345, up=True)) == ("57.15 %", "63.45 %")
 
 
 def test_a_measure_of_the_worst_outcome_has_no_curve_of_the_average_and_a_bound_of_its_own():
