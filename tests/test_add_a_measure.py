@@ -94,6 +94,20 @@ def test_it_compiles(name):
     assert float(found) == pytest.approx(jp.solve(problem, tol=1e-9).value, abs=2e-6)
 
 
+def test_a_trace_evaluates_it_by_its_rules_alone(monkeypatch):
+    """The certificate states its value; what evaluates it again is traced for slopes of `leakage` alone."""
+    calls, outcome = [], LeCam.outcome
+    monkeypatch.setattr(LeCam, "outcome", lambda self, *args: calls.append(args) or outcome(self, *args))
+
+    def leakage(budget):
+        problem = jp.DistortionProblem(JOINT, TABLE, budget=budget, leakage=NEW["le-cam"])
+        return jp.solve(problem, "hybrid-gradient").leakage
+
+    with jax.enable_x64(True):
+        jax.eval_shape(leakage, 0.4)
+    assert len(calls) == 1  # of a release that ignores the data
+
+
 def test_without_rules_it_is_refused_with_what_is_missing():
     class Bare(lk.AbstractMeanLeakage):
         traits = lk.Traits("dimensionless")

@@ -295,6 +295,13 @@ def scale_and_shift(problem: DistortionProblem | ProblemStack) -> tuple[Scale, A
     return scale, shift_of(problem.leakage, problem.joints[..., 0, :, :], whole)
 
 
+def average_leakage(problem: DistortionProblem | ProblemStack, totals: Arr) -> Arr:
+    """An average measure, the largest over the joints, from the sums (..., K) of its columns under each of them."""
+    measure, joints = problem.leakage, problem.joints
+    each = [totals[..., i] + shift_of(measure, joints[..., i, :, :], True) for i in range(problem.sizes[0])]
+    return xp.maximum(measure.scale_for(problem.sizes[1]).outer(xp.stack(each).max(axis=0)), 0.0)
+
+
 def interval_of(
     problem: DistortionProblem | ProblemStack, scale: Scale, shift: ScalarLike, value: ScalarLike, bound: ScalarLike
 ) -> tuple[Result, Result]:

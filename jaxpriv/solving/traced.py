@@ -31,6 +31,7 @@ from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.program.lower import (
     Limits,
     as_budgets,
+    average_leakage,
     distance_program,
     finite_limits,
     least_worst_program,
@@ -67,6 +68,7 @@ class TracedResult(NamedTuple):
     violation: ScalarLike
     steps: ScalarLike
     released: Arr  # the mechanism; its derivative is NaN where other mechanisms are optimal too
+    leakages: Arr  # what the certificate states of every term (J,); of the least limit nothing
 
 
 class Optimum(NamedTuple):
@@ -131,9 +133,8 @@ def best_of(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Sca
     mechanism, k, eta, price = reduced.expanded(best)
     mechanism = least_mixture(program, program, mechanism, partial(violation_of, program))
     proof = certify_program(program, mechanism, k, eta, price)
-    return TracedResult(
-        mechanism, k, eta, price, proof.value, proof.lower_bound, proof.violation, steps, mechanism
-    ), point
+    interval = proof.value, proof.lower_bound, proof.violation, steps
+    return TracedResult(mechanism, k, eta, price, *interval, mechanism, jnp.asarray(proof.leakages)), point
 
 
 # Below which entries of a mechanism are left out where budgets have no slack (the method ends at its tolerance of
@@ -330,9 +331,32 @@ def _from_one_program(solver: AbstractSolver, problem: DistortionProblem, goal: 
     tried = claimed * (1.0 - jnp.asarray(_LOWERED))
     proofs = jax.vmap(proved)(tried)
     low = jnp.where(proofs.any(), tried[jnp.argmax(proofs)], 0.0)
-    return Optimum(
-        TracedResult(mechanism, k, eta, price, high, low, violation(mechanism), steps, mechanism), start, point
-    )
+    interval = high, low, violation(mechanism), steps
+    return Optimum(TracedResult(mechanism, k, eta, price, *interval, mechanism, high[None][:0]), start, point)
+
+
+def _stated_leak(problem: DistortionProblem, result: TracedResult) -> Arr:
+    """`_leak` of what is released: its number is that of the certificate, where this has it, and measured nowhere else;
+    its derivative is that of the measure.
+    """
+    form, parts = problem.form, eqx.filter(problem, is_traced)
+    if not (form.sums_leakage or form.minimax):
+        return _leak(problem, result.released)
+    stated = result.value if form.minimax else average_leakage(problem, result.leakages)
+
+    @jax.custom_jvp
+    def leak(parts: PyTree, released: Arr, stated: Arr) -> Arr:
+        del parts, released
+        return stated
+
+    @leak.defjvp
+    def _jvp(primals: PyTree, tangents: PyTree) -> tuple[Arr, Arr]:
+        def measured(parts: PyTree, released: Arr) -> Arr:
+            return _leak(eqx.combine(parts, problem), released)
+
+        return leak(*primals), jax.jvp(measured, primals[:2], tangents[:2])[1]
+
+    return leak(parts, result.released, stated)
 
 
 def _leak(problem: DistortionProblem, mechanism: Arr) -> Arr:
@@ -376,7 +400,7 @@ def solve_traced(
         value=result.value,
         lower_bound=result.bound,
         mechanism=result.released,
-        leakage=_leak(problem, result.released),
+        leakage=_stated_leak(problem, result),
         distortion=distortion_of(problem, result.released),
         scores=result.k[None],
         weights=result.eta,

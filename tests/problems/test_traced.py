@@ -52,6 +52,20 @@ def problem_of(which, joint, table, level):
     return jp.DistortionProblem(joint, table, leakage=measure, limits=limits, **{form: level})
 
 
+@pytest.mark.slow
+def test_the_leakage_of_a_trace_and_its_slope_are_those_of_the_measure():
+    def leakages(price):
+        problem = jp.DistortionProblem(SMALL, TABLE, leakage=CHI_SQUARED, multiplier=price)
+        found = jp.solve(problem, "interior-point", tol=1e-9)
+        return found.leakage, CHI_SQUARED(jnp.asarray(SMALL), found.mechanism)
+
+    with jax.enable_x64(True):
+        values, slopes = jax.jit(lambda at: jax.jvp(leakages, (at,), (1.0,)))(0.1)
+    assert_allclose(*values, rtol=1e-12)
+    assert_allclose(*slopes, rtol=1e-12)
+    assert slopes[1] > 0
+
+
 @pytest.mark.parametrize("which", further(FORMS, ALWAYS))
 def test_values_and_slopes_of_a_batch_are_those_of_the_host(which):
     """One compiled program for two levels and one that no mechanism meets, symbols without mass and all."""

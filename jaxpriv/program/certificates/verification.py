@@ -32,6 +32,7 @@ from jaxpriv.program.certify import Certificate, certify_program, column_values,
 from jaxpriv.program.lower import (
     ProblemStack,
     as_budgets,
+    average_leakage,
     distance_program,
     interval_of,
     limits_of,
@@ -39,7 +40,6 @@ from jaxpriv.program.lower import (
     own_limit,
     proved_program,
     scale_and_shift,
-    shift_of,
     streamed_program,
     terms_of,
 )
@@ -352,9 +352,7 @@ def certify_stack(
         leak = _worst_values(stack, mechanism)
     else:  # the largest over the joints
         assert certificate is not None  # a least limit is one of a worst-outcome measure
-        shifts = [shift_of(stack.leakage, stack.joints[:, i], True) for i in range(stack.sizes[0])]
-        totals = [certificate.leakages[:, i] + shift for i, shift in enumerate(shifts)]
-        leak = np.maximum(stack.leakage.scale_for(stack.sizes[1]).outer(np.max(totals, axis=0)), 0.0)
+        leak = np.asarray(average_leakage(stack, certificate.leakages))
     claimed = np.zeros(leak.shape) if claimed is None else claimed
     over = excess_of([leak] * len(limits), limits)
     value, bound, violation = _interval(stack, certificate, mechanism, (k, eta, price), claimed, leak, over, True)
