@@ -339,8 +339,8 @@ def with_marginal(
         divergence: f, a divergence of `jaxpriv.leakage` or one's own, with a curve (total variation is that without
             `cost` and `divergence`); q > 0. The program has |X| + |Y| inputs.
 
-    Inside of jit, vmap and grad budgets without slack, as those of `within=0`, are met to rounding, and the interval may
-    stay open; divergences are taken outside.
+    Inside of jit, vmap and grad budgets without slack, as those of `within=0`, are met to rounding, and the interval
+    may stay open; divergences are taken outside.
 
     Raises:
         InputError: naming the argument and the position.

@@ -20,7 +20,7 @@ from jaxtyping import PyTree
 
 from jaxpriv._runtime import arrays as xp
 from jaxpriv._runtime.numerics import unit_of
-from jaxpriv._runtime.types import Arr, BoolLike
+from jaxpriv._runtime.types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.certificates import Certificate, certify_program, violation_of
 from jaxpriv.program.convex import Program
@@ -38,6 +38,10 @@ LINEAR = 1e-10
 ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)
 # The largest one that brings a mechanism within its budgets: what needs more was not solved (a choice).
 _MOST_OF_BUDGETS = 1e-3
+# Below which entries of a mechanism are left out where budgets have no slack (methods end at their tolerance of 1e-6
+# and beside it at 1e-10), how often it is then corrected, and what is added to the diagonal of the systems, of their
+# largest: budgets on the shares of all outputs sum to one. Choices.
+LEFT_OUT, _CORRECTIONS, _RIDGE = (1e-8, 1e-6, 1e-4), 4, 1e-10
 # Shares of the mass of which outputs are left out.
 _RARE = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
@@ -327,6 +331,26 @@ def _share_of_budgets(program: Program, mechanism: np.ndarray, feasible_point: n
     over = (used > program.budgets) & (used > least)
     share = (1.0 + 1e-6) * float(((used - program.budgets)[over] / (used - least)[over]).max(initial=0.0))
     return [share] if ROUNDING_SHARES[-1] < share <= _MOST_OF_BUDGETS else []
+
+
+def spending_exactly(program: Program, mechanism: Arr, least: ScalarLike) -> Arr:
+    """The mechanism without its entries below `least`, changed so that budgets within as much of what it spends are
+    spent exactly: by factors 1 + <a, c(x,y) - E c(x,Y)>, which keep the sums of its rows, c(x,y) the costs by budget.
+    """
+    lib = xp.of(mechanism)
+    scale = abs(program.constraints).max(axis=2).sum(axis=1)
+    for _ in range(_CORRECTIONS):
+        mechanism = lib.where(mechanism > least, mechanism, 0.0)
+        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
+        means = (program.constraints * mechanism).sum(axis=2)
+        left = program.budgets - means.sum(axis=1)
+        active = (left < least * scale).astype(left.dtype)
+        apart = active[:, None, None] * (program.constraints - means[:, :, None])  # (B, X, Y)
+        system = ((apart * mechanism)[:, None] * apart).sum(axis=(2, 3))
+        largest = lib.diagonal(system).max()
+        ridge = lib.where(largest > 0, _RIDGE * largest, 1.0) * lib.eye(len(left), dtype=left.dtype)
+        mechanism = mechanism * (1.0 + lib.tensordot(lib.linalg.solve(system + ridge, active * left), apart, 1))
+    return mechanism
 
 
 def without_rare(program: Program, mechanism: np.ndarray) -> Iterator[np.ndarray]:

@@ -99,8 +99,11 @@ def _between(program: Program, beyond: np.ndarray, within: np.ndarray) -> list[n
     """
     spent = [(np.asarray(program.constraints) * mechanism).sum(axis=(1, 2)) for mechanism in (beyond, within)]
     over, saved = spent[0] - np.asarray(program.budgets), spent[0] - spent[1]
-    share = np.divide(over, saved, out=np.zeros_like(over), where=over > 0).max(initial=0.0)
-    shares = (share, share + ROUNDING_SHARES[0] * (1.0 - share)) if share < 1 else ()
+    exceeded = over > 0
+    if not (saved > over)[exceeded].all():
+        return []
+    share = (over[exceeded] / saved[exceeded]).max(initial=0.0)
+    shares = (share, share + ROUNDING_SHARES[0] * (1.0 - share))
     return [(1.0 - s) * beyond + s * within for s in shares]
 
 

@@ -43,6 +43,7 @@ from jaxpriv.program.lower import (
 )
 from jaxpriv.program.solution import DOUBLE_TOLERANCE, Solution, Status, no_solution, within_limits
 from jaxpriv.reductions.closed_forms import (
+    LEFT_OUT,
     best_mixture,
     cheapest_release,
     check,
@@ -50,6 +51,7 @@ from jaxpriv.reductions.closed_forms import (
     constant_releases,
     independent_release,
     no_rules,
+    spending_exactly,
 )
 from jaxpriv.reductions.faces import Face
 from jaxpriv.reductions.reduction import Reduced
@@ -240,6 +242,12 @@ class Stages:
             if solved is None:  # also what its tolerance does not distinguish from infeasible
                 return self.without_steps(lowered)
             answer = self.certified(lowered, self.name, *reduced.expanded(solved.candidate))
+            if len(lowered.program.budgets) > 1 and not lowered.goal.proved(answer):
+                # Budgets without slack, as those on a marginal: no mixture with a mechanism that has some meets them.
+                vertex = reduced.expanded(dataclasses.replace(solved.candidate, mechanism=solved.vertex))[0]
+                exact = np.asarray(spending_exactly(lowered.program, np.asarray(vertex), LEFT_OUT[0]))
+                other = self.certified(lowered, self.name, exact, *answer.duals)
+                answer = other if other.violation == 0 and other.value < answer.value else answer
             return self.or_feasible_point(lowered, answer)
 
         def report(best: Candidate, steps: Arr, length: float | None) -> None:

@@ -44,7 +44,13 @@ from jaxpriv.program.lower import (
     worst_program,
 )
 from jaxpriv.program.solution import Solution, Status, within_limits
-from jaxpriv.reductions.closed_forms import ROUNDING_SHARES, cheapest_release, independent_release
+from jaxpriv.reductions.closed_forms import (
+    LEFT_OUT,
+    ROUNDING_SHARES,
+    cheapest_release,
+    independent_release,
+    spending_exactly,
+)
 from jaxpriv.reductions.reduction import Reduced
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, path_tangent
 from jaxpriv.solvers.interior_point import whole
@@ -137,12 +143,6 @@ def best_of(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Sca
     return TracedResult(mechanism, k, eta, price, *interval, mechanism, jnp.asarray(proof.leakages)), point
 
 
-# Below which entries of a mechanism are left out where budgets have no slack (the method ends at its tolerance of
-# 1e-6 and beside it at 1e-10), how often it is then corrected, and what is added to the diagonal of the systems, of
-# their largest: budgets on the shares of all outputs sum to one. Choices.
-_LEFT_OUT, _CORRECTIONS, _RIDGE = (1e-8, 1e-6, 1e-4), 4, 1e-10
-
-
 def least_mixture(program: Program, within: Program, mechanism: Arr, violation: Callable[[Arr], Arr]) -> Arr:
     """The mechanism, or the least of a few mixtures with releases that meet the limits, or what several budgets
     without slack leave of it, last the feasible point. `within`: the program with the budgets that are limits.
@@ -153,31 +153,10 @@ def least_mixture(program: Program, within: Program, mechanism: Arr, violation: 
     shares = np.array([0.0, *ROUNDING_SHARES], mechanism.dtype)[:, None, None]
     tried = [(1.0 - shares) * mechanism + shares * safe, feasible_point[None]]
     if len(within.budgets) > 1:
-        least = np.array(_LEFT_OUT, mechanism.dtype)
-        tried.insert(1, jax.vmap(partial(_without_slack, within, mechanism))(least))
+        least = np.array(LEFT_OUT, mechanism.dtype)
+        tried.insert(1, jax.vmap(partial(spending_exactly, within, mechanism))(least))
     every = jnp.concatenate(tried)
     return every[jnp.argmax(jax.vmap(violation)(every) == 0)]
-
-
-def _without_slack(within: Program, mechanism: Arr, least: Arr) -> Arr:
-    """The mechanism without its entries below `least`, changed so that budgets within as much of what it spends are
-    spent exactly: by factors 1 + <a, c(x,y) - E c(x,Y)>, which keep the sums of its rows, c(x,y) the costs by budget.
-    """
-    scale = abs(within.constraints).max(axis=2).sum(axis=1)
-
-    def corrected(_: Arr, mechanism: Arr) -> Arr:
-        mechanism = jnp.where(mechanism > least, mechanism, 0.0)
-        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
-        means = (within.constraints * mechanism).sum(axis=2)
-        left = within.budgets - means.sum(axis=1)
-        active = (left < least * scale).astype(left.dtype)
-        apart = active[:, None, None] * (within.constraints - means[:, :, None])  # (B, X, Y)
-        system = ((apart * mechanism)[:, None] * apart).sum(axis=(2, 3))
-        largest = jnp.diagonal(system).max()
-        ridge = jnp.where(largest > 0, _RIDGE * largest, 1.0) * jnp.eye(len(left), dtype=left.dtype)
-        return mechanism * (1.0 + jnp.tensordot(jnp.linalg.solve(system + ridge, active * left), apart, 1))
-
-    return jax.lax.fori_loop(0, _CORRECTIONS, corrected, mechanism)
 
 
 def with_feasible_point(program: Program, away: Program | None, max_steps: ScalarLike) -> Program:

@@ -131,3 +131,19 @@ def test_a_symbol_that_is_not_iterated_on_may_use_more_than_the_budget(seed):
     found = jp.solve(problem, "linear-program", tol=1e-10)
     assert_proved(problem, found, 1e-10)
     assert found.value < float(lk.evaluate(lk.MaximalLeakage(), problem.joints[0], np.eye(5)).value) - 1e-10
+
+
+@pytest.mark.parametrize("seed", [5, 7])
+def test_a_vertex_meets_budgets_without_slack_beside_a_limit(seed):
+    """The shares of Z are those of q exactly, and no mixture repairs what HiGHS misses of them: the feasible point, of
+    leakages of .303 and .368 where .166 and .002 are optimal, stood for the mechanism.
+    """
+    joint, costs = drawn_joint(seed, 3, 4), distances(4)
+    mechanism = 0.6 * np.eye(4) + 0.1
+    budget, lift = (joint.sum(axis=0)[:, None] * costs * mechanism).sum(), lk.MaxLift()
+    near = {"within": 0.1, "cost": costs, "leakage": lk.MaximalLeakage()}
+    limits = [(lift, 1.02 * float(lift(joint, mechanism)) + 0.01)]
+    problem = jp.with_marginal(joint, costs, joint.sum(axis=0) @ mechanism, budget=budget, limits=limits, **near)
+    solution, inside = jp.solve(problem, "linear-program"), jp.solve(problem, "interior-point")
+    assert solution.status == "optimal"
+    assert inside.lower_bound <= solution.value <= inside.value + 1e-9
