@@ -49,6 +49,10 @@ MEASURES: dict[str, tuple[Any, float | None]] = {
     "max-lift, limit .3": (lk.MaxLift(), 0.3),
     "lift, limit .3": (lk.Lift(), 0.3),
     "LDP, limit .5": (lk.LocalDifferentialPrivacy(), 0.5),
+    "least max-lift": (lk.MaxLift(), None),
+    "least lift": (lk.Lift(), None),
+    "least LDP": (lk.LocalDifferentialPrivacy(), None),
+    "least max-information": (lk.MaxInformation(), None),
 }
 
 

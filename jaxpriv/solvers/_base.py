@@ -73,6 +73,13 @@ class AbstractSolver(Module):
         del program, state
         return np.array(False)
 
+    def moved(self, program: PyTree, first: PyTree, last: PyTree) -> PyTree:
+        """The `first` state of a program, begun where the `last` one of another, near it and of the same shapes, ended.
+        It stays as it is, unless a solver says otherwise.
+        """
+        del program, last
+        return first
+
     def candidate(self, program: PyTree, state: PyTree) -> PyTree:
         """The best of a state, as a candidate for the program."""
         del program
@@ -135,6 +142,15 @@ def begin(solver: AbstractSolver, program: PyTree) -> Course:
     blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     blank = eqx.tree_at(lambda state: state.best, blank, start)
     return Course(jnp.array(0), jnp.array(True), blank, jnp.array(0))
+
+
+def begin_again(solver: AbstractSolver, program: PyTree, last: PyTree) -> Course:
+    """The course that begins where another one ended (`AbstractSolver.moved`), unless numbers had left their range."""
+    first = solver.init(program, jnp.array(0), solver.blank(program))
+    moved = solver.moved(program, first, last)
+    usable = ~jnp.stack([jnp.isnan(leaf).any() for leaf in jax.tree.leaves(moved)]).any()
+    state = lax.cond(usable, lambda: moved, lambda: first)
+    return Course(jnp.array(0), jnp.array(False), state, jnp.array(0))
 
 
 def resume(

@@ -12,6 +12,7 @@ Sources: Chambolle and Pock 2011; Applegate et al. 2021 (PDLP); Lu and Yang 2024
 Chen et al. 2024 (HPR-LP); Lu et al. 2025 (cuPDLPx).
 """
 
+import dataclasses
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
@@ -134,6 +135,12 @@ class RestartedHalpern(AbstractSolver):
             rounding=~(residual > 8.0 * jnp.finfo(residual.dtype).eps * size) | jnp.isinf(residual),
             best=best,
         )
+
+    def moved(self, program: Program, first: HalpernState, last: HalpernState) -> HalpernState:
+        """Both sides and the weight between them as they were."""
+        del program
+        z = first.z._replace(u=last.z.u, p=last.z.p, u0=last.z.u, p0=last.z.p)
+        return dataclasses.replace(first, z=z, omega=last.omega, total=last.total)
 
     def terminate(self, program: Program, state: HalpernState) -> Arr:
         """Where the iterate moves by rounding alone, or its numbers have left their range."""

@@ -38,7 +38,8 @@ Sources: Chambolle and Pock 2011, 2016 (Bregman distances); Pock and Chambolle 2
 Condat 2013 (relaxation); Applegate et al. 2021 (PDLP: lengths of steps, restarts).
 """
 
-from typing import ClassVar, Literal, NamedTuple
+import dataclasses
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -162,6 +163,9 @@ class HybridState(eqx.Module):
     best: Candidate
 
 
+State: TypeAlias = HybridState | HalpernState
+
+
 class PrimalDualHybridGradient(AbstractSolver):
     """Restarted primal-dual hybrid gradient with Bregman steps, for any measures.
 
@@ -204,7 +208,7 @@ class PrimalDualHybridGradient(AbstractSolver):
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
 
-    def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> "HybridState | HalpernState":
+    def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> State:
         """The uniform mechanism, or one near the caller's, and the rules of what it releases."""
         if _for_halpern(program):
             return self._of_linear.init(program, attempt, best)
@@ -215,18 +219,34 @@ class PrimalDualHybridGradient(AbstractSolver):
         cycle = _begun(primal, _first_dual(data, primal, geometry.prices), _FIRST_WEIGHT * unit, far)
         return HybridState(cycle, geometry, eta=unit, looks=number, stale=number, last_gap=far, mark=far, best=best)
 
-    def step(self, program: Program, state: "HybridState | HalpernState") -> "HybridState | HalpernState":
+    def step(self, program: Program, state: State) -> State:
         """`inner` iterations; certify point and average; restart where their gap says so."""
         if isinstance(state, HalpernState):
             return self._of_linear.step(program, state)
         return self._bregman_step(rearrange(program, dense=True), state)
+
+    def moved(self, program: Program, first: State, last: State) -> State:
+        """Both sides as they were, at the point or the average, whichever has the smaller gap here. Weights and cycles
+        begin anew.
+        """
+        if isinstance(first, HalpernState):
+            assert isinstance(last, HalpernState)  # of a program of the same kind
+            return self._of_linear.moved(program, first, last)
+        assert isinstance(last, HybridState)
+        data = rearrange(program, dense=True)
+        points = _points(data, last.cycle)
+        _, value, *_, bound = jax.vmap(lambda point: _certified(data, *point))(points)
+        nearest = jnp.argmin(jnp.where(jnp.isfinite(value - bound), value - bound, jnp.inf))
+        x, dual = jax.tree.map(lambda part: part[nearest], points)
+        cycle = _begun(_from(data, x), dual, first.cycle.omega, first.cycle.gap)
+        return dataclasses.replace(first, cycle=cycle, eta=last.eta)
 
     def _bregman_step(self, data: Data, state: HybridState) -> HybridState:
         done = state.looks * self.inner
         least = _least_entry(state.cycle.gap, state.stale)
         step = lambda i, carry: self._iteration(data, state.geometry, least, done + i, *carry)  # noqa: E731
         cycle, eta = lax.fori_loop(0, self.inner, step, (state.cycle, state.eta))
-        points = jax.tree.map(lambda *both: jnp.stack(both), (cycle.primal.x, cycle.dual), _mean(data, cycle))
+        points = _points(data, cycle)
         x, value, k, price, bound = jax.vmap(lambda point: _certified(data, *point))(points)
         finite = jnp.isfinite(value) & jnp.isfinite(bound)
         value, bound = jnp.where(finite, value, jnp.inf), jnp.where(finite, bound, -jnp.inf)
@@ -269,7 +289,7 @@ class PrimalDualHybridGradient(AbstractSolver):
             best=best,
         )
 
-    def terminate(self, program: Program, state: "HybridState | HalpernState") -> Arr:
+    def terminate(self, program: Program, state: State) -> Arr:
         """After `patience` steps without progress, where numbers have left their range, or move by rounding alone."""
         if isinstance(state, HalpernState):
             return self._of_linear.terminate(program, state)
@@ -427,6 +447,11 @@ def _mean(data: Data, cycle: Cycle) -> tuple[Arr, DualPoint]:
             scale = _size(term, v)
         parts.append(jnp.where(scale > _TINY, v / jnp.maximum(scale, _TINY), dual.v[:, place.rows]))
     return mean.x, _with_rules(data, jnp.concatenate(parts, axis=1), mean.price, mean.eta)
+
+
+def _points(data: Data, cycle: Cycle) -> tuple[Arr, DualPoint]:
+    """The last point and the average, along a leading axis."""
+    return jax.tree.map(lambda *both: jnp.stack(both), (cycle.primal.x, cycle.dual), _mean(data, cycle))
 
 
 def _costs(data: Data, k: Arr, dual: DualPoint) -> Arr:

@@ -31,8 +31,9 @@ from jaxpriv.program.solution import Solution
 from jaxpriv.reductions.closed_forms import independent, independent_release, mixtures, no_rules
 from jaxpriv.reductions.faces import Face, moved_onto
 from jaxpriv.reductions.reduction import Reduced
-from jaxpriv.solvers import Candidate, Goal
+from jaxpriv.solvers import Candidate, Goal, PrimalDualHybridGradient
 from jaxpriv.solving.choice import BY_DISTANCES
+from jaxpriv.solving.loops import LastState
 from jaxpriv.solving.stages import Lowered, Stages, check_limits
 
 # Probes of the search over limits: it needs five or six as a rule, bisection from 1 to 1e-9 thirty.
@@ -151,6 +152,7 @@ def searched(stages: Stages, start: np.ndarray, face: Face | None) -> tuple[Cert
     problem, goal = stages.problem, stages.goal
     within = as_budgets(distance_program(problem, stages.further))
     low, high = 0.0, stages.leak(start)
+    stages.last = LastState() if isinstance(stages.solver, PrimalDualHybridGradient) else None
     # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
     proof = no_rules(worst_program(problem, 0.0))
     best, outside = CertifiedCandidate(start, proof, 0.0, 0.0, 0.0, stages.name), None

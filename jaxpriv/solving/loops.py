@@ -47,6 +47,7 @@ from jaxpriv.solvers import (
     Goal,
     PrimalDualHybridGradient,
     begin,
+    begin_again,
     iterate,
     resume,
 )
@@ -358,6 +359,16 @@ class RunResult(NamedTuple):
     compiling: float
 
 
+@dataclass
+class LastState:
+    """Where the last of several runs on programs that are near each other ended: the next one begins there, if its
+    program has the same structure and shapes.
+    """
+
+    state: PyTree = None
+    key: Hashable = None
+
+
 _NOT_BEGUN = RunResult(None, 0, 0.0)  # no step, and nothing compiled
 
 
@@ -391,19 +402,21 @@ def run(
     report: Callable[[PyTree, Arr, float | None], None],
     ahead: Ahead | None = None,
     vertices: bool = False,
+    last: LastState | None = None,
 ) -> RunResult:
     """The loop on `program` while the clock allows it, at most `limit` steps.
 
     Args:
         report: called with the candidate, the steps and the length of the last one after every portion.
         ahead: the sweep that the run is part of.
+        last: where the run before this one ended, if the solver goes on from there (`AbstractSolver.moved`).
         vertices: where NumPy would take the steps of a linear program, the simplex method solves it.
     """
     step = seconds_of(solver, program)
     quick = step <= WHOLE and not clock.watched and compile_setting() != "always"
     if quick and whole.takes(solver, program):
         return RunResult(*whole.solved(solver, program, goal, limit), 0.0)
-    at_once = not clock.watched and step * limit <= _SHORT
+    at_once = not clock.watched and step * limit <= _SHORT and last is None
     call, given = (iterate, (solver, program, goal, np.asarray(limit))) if at_once else (begin, (solver, program))
     ready = partial(is_ready, call, *given)
     by_numpy = suits(solver, program, step, clock.watched, ready, ahead)
@@ -423,6 +436,9 @@ def run(
     if at_once:
         result, seconds = on_host(call, *given)
         return RunResult(result.best, result.steps, seconds)
+    key = _key(solver, program)
+    if last is not None and last.key == key:
+        call, given = begin_again, (*given, last.state)
     start, seconds = compiled(call, *given)
     course, steps, attempt, best, portion = start(), 0, 0, None, max(1, int(_PORTION / step))
     stop, took = None, 0.0
@@ -446,6 +462,8 @@ def run(
             read = np.asarray if donated is None else np.array
             best, steps, attempt = jax.tree.map(read, (new.best, new.steps, new.attempt))
             course = new
+            if last is not None:
+                last.state, last.key = new.state, key
             report(best, steps, _length(clock, new.state))
         spent = max(time.perf_counter() - begun, 1e-6)
         took = spent / max(1, int(steps) - before)

@@ -60,7 +60,7 @@ from jaxpriv.solvers._base import before_double, in_precision
 from jaxpriv.solvers.linear_program import LinearProgram, highs
 from jaxpriv.solving.choice import Solver
 from jaxpriv.solving.feasible_points import feasible_with_limits
-from jaxpriv.solving.loops import Ahead, RunResult, run
+from jaxpriv.solving.loops import Ahead, LastState, RunResult, run
 from jaxpriv.solving.tight_limits import (
     StatedProgram,
     at_least_value,
@@ -115,6 +115,7 @@ class Stages:
     leaks_of_last: tuple[object, dict[int, float]] = field(default_factory=lambda: (None, {}))
     ahead: Ahead | None = None  # the sweep that the call is part of
     start: Arr | None = None  # the caller's mechanism to begin with
+    last: LastState | None = None  # where the run before ended, of several near each other
     vertices: bool = False  # whether the simplex method takes the place of NumPy's steps on linear programs
 
     def __post_init__(self) -> None:
@@ -305,7 +306,7 @@ class Stages:
             (solver, goal), limit = before_double(solver, goal), limit // 2
         if self.single is not False:
             program, goal = in_precision((program, goal), np.float32)
-        ran = run(self.clock, solver, program, goal, limit, report, self.ahead, vertices)
+        ran = run(self.clock, solver, program, goal, limit, report, self.ahead, vertices, self.last)
         self.compiling += ran.compiling
         if ran.best is None:
             return ran, None

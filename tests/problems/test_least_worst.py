@@ -2,13 +2,15 @@
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.program import program_of
-from jaxpriv.solvers import Goal, InteriorPoint
+from jaxpriv.solvers import Goal, InteriorPoint, PrimalDualHybridGradient, begin_again
 from tests.cases import drawn_joint, raised, thorough, value_of
 from tests.grid.cells import Cell, data_of, problem_of
 
@@ -39,6 +41,25 @@ def test_the_search_and_the_one_program_prove_one_value(name, budget):
     by_distances = "linear-program" if MEASURES[name].linear else "hybrid-gradient"
     one, search = proved(problem, tol=1e-8), proved(problem, by_distances)
     assert max(one.lower_bound, search.lower_bound) <= min(one.value, search.value) + 1e-12
+
+
+@pytest.mark.parametrize(("name", "most"), [("ldp", 25), *thorough(("max-information", 50))])
+def test_each_limit_begins_where_the_one_before_ended(name, most):
+    """The steps of all limits together: 29 and 82 where each began at the uniform mechanism, 17 and 35 so."""
+    problem = jp.DistortionProblem(drawn(3), HAMMING, budget=0.3, leakage=MEASURES[name])
+    assert proved(problem, "hybrid-gradient", tol=1e-7).steps <= most
+
+
+def test_a_state_without_numbers_is_not_gone_on_from():
+    problem = jp.DistortionProblem(drawn(3), HAMMING, leakage_budget=0.3, leakage=lk.MaxLift())
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        program = dataclasses.replace(program_of(problem), feasible_point=np.full((4, 4), 0.25))
+        program, solver = jax.tree.map(jnp.asarray, program), PrimalDualHybridGradient()
+        first = solver.init(program, jnp.array(0), solver.blank(program))
+        near = dataclasses.replace(first, eta=0.5 * first.eta)
+        broken = dataclasses.replace(first, eta=jnp.nan * first.eta)
+        states = [begin_again(solver, program, state).state for state in (near, broken)]
+    assert [float(state.eta) for state in states] == [0.5, 1.0]
 
 
 def test_several_joints_and_a_further_limit_on_a_rare_output():
