@@ -85,7 +85,9 @@ _LIGHTEST, _HEAVIEST = 1e-6, 1e6
 _LIGHTEST_INVERSE, _HEAVIEST_INVERSE = 1e-3, 1e3
 # The most that a price is multiplied by in an iteration: e.
 _PRICE_MOVE = 1.0
-# Of a restart without a fall of the gap: so many looks at least, and at most.
+# Of a restart without a fall of the gap: so many looks at least, and at most; after the latter though the gap rose.
+# Where it had to be no larger there too, one of 250 random limits on max-lift stayed open, and 250 of maximal leakage
+# took 6 % more steps.
 _FEWEST_LOOKS, _MOST_LOOKS = 4, 64
 # Coupling below this is rounding: any length is allowed.
 _NO_COUPLING = 1e-15
