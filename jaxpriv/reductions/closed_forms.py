@@ -41,7 +41,7 @@ _MOST_OF_BUDGETS = 1e-3
 # Below which entries of a mechanism are left out where budgets have no slack (methods end at their tolerance of 1e-6
 # and beside it at 1e-10), how often it is then corrected, and what is added to the diagonal of the systems, of their
 # largest: budgets on the shares of all outputs sum to one. Choices.
-LEFT_OUT, _CORRECTIONS, _RIDGE = (1e-8, 1e-6, 1e-4), 4, 1e-10
+LEFT_OUT, CORRECTIONS, _RIDGE = (1e-8, 1e-6, 1e-4), 4, 1e-10
 # Shares of the mass of which outputs are left out.
 _RARE = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
@@ -335,22 +335,20 @@ def _share_of_budgets(program: Program, mechanism: np.ndarray, feasible_point: n
 
 def spending_exactly(program: Program, mechanism: Arr, least: ScalarLike) -> Arr:
     """The mechanism without its entries below `least`, changed so that budgets within as much of what it spends are
-    spent exactly: by factors 1 + <a, c(x,y) - E c(x,Y)>, which keep the sums of its rows, c(x,y) the costs by budget.
+    spent exactly up to the ridge, after `CORRECTIONS` calls to rounding: by factors 1 + <a, c(x,y) - E c(x,Y)>, which
+    keep the sums of its rows, c(x,y) the costs by budget.
     """
     lib = xp.of(mechanism)
-    scale = abs(program.constraints).max(axis=2).sum(axis=1)
-    for _ in range(_CORRECTIONS):
-        mechanism = lib.where(mechanism > least, mechanism, 0.0)
-        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
-        means = (program.constraints * mechanism).sum(axis=2)
-        left = program.budgets - means.sum(axis=1)
-        active = (left < least * scale).astype(left.dtype)
-        apart = active[:, None, None] * (program.constraints - means[:, :, None])  # (B, X, Y)
-        system = ((apart * mechanism)[:, None] * apart).sum(axis=(2, 3))
-        largest = lib.diagonal(system).max()
-        ridge = lib.where(largest > 0, _RIDGE * largest, 1.0) * lib.eye(len(left), dtype=left.dtype)
-        mechanism = mechanism * (1.0 + lib.tensordot(lib.linalg.solve(system + ridge, active * left), apart, 1))
-    return mechanism
+    mechanism = lib.where(mechanism > least, mechanism, 0.0)
+    mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
+    means = (program.constraints * mechanism).sum(axis=2)
+    left = program.budgets - means.sum(axis=1)
+    active = (left < least * abs(program.constraints).max(axis=2).sum(axis=1)).astype(left.dtype)
+    apart = active[:, None, None] * (program.constraints - means[:, :, None])  # (B, X, Y)
+    system = ((apart * mechanism)[:, None] * apart).sum(axis=(2, 3))
+    largest = lib.diagonal(system).max()
+    ridge = lib.where(largest > 0, _RIDGE * largest, 1.0) * lib.eye(len(left), dtype=left.dtype)
+    return mechanism * (1.0 + lib.tensordot(lib.linalg.solve(system + ridge, active * left), apart, 1))
 
 
 def without_rare(program: Program, mechanism: np.ndarray) -> Iterator[np.ndarray]:

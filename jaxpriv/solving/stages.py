@@ -43,6 +43,7 @@ from jaxpriv.program.lower import (
 )
 from jaxpriv.program.solution import DOUBLE_TOLERANCE, Solution, Status, no_solution, within_limits
 from jaxpriv.reductions.closed_forms import (
+    CORRECTIONS,
     LEFT_OUT,
     best_mixture,
     cheapest_release,
@@ -246,7 +247,9 @@ class Stages:
             if len(lowered.program.budgets) > 1 and not lowered.goal.proved(answer):
                 # Budgets without slack, as those on a marginal: no mixture with a mechanism that has some meets them.
                 vertex = reduced.expanded(dataclasses.replace(solved.candidate, mechanism=solved.vertex))[0]
-                exact = np.asarray(spending_exactly(lowered.program, np.asarray(vertex), LEFT_OUT[0]))
+                exact = np.asarray(vertex)
+                for _ in range(CORRECTIONS):
+                    exact = np.asarray(spending_exactly(lowered.program, exact, LEFT_OUT[0]))
                 other = self.certified(lowered, self.name, exact, *answer.duals)
                 answer = other if other.violation == 0 and other.value < answer.value else answer
             return self.or_feasible_point(lowered, answer)

@@ -45,6 +45,7 @@ from jaxpriv.program.lower import (
 )
 from jaxpriv.program.solution import Solution, Status, within_limits
 from jaxpriv.reductions.closed_forms import (
+    CORRECTIONS,
     LEFT_OUT,
     ROUNDING_SHARES,
     cheapest_release,
@@ -154,7 +155,11 @@ def least_mixture(program: Program, within: Program, mechanism: Arr, violation: 
     tried = [(1.0 - shares) * mechanism + shares * safe, feasible_point[None]]
     if len(within.budgets) > 1:
         least = np.array(LEFT_OUT, mechanism.dtype)
-        tried.insert(1, jax.vmap(partial(spending_exactly, within, mechanism))(least))
+
+        def exact(least: Arr) -> Arr:
+            return jax.lax.fori_loop(0, CORRECTIONS, lambda _, left: spending_exactly(within, left, least), mechanism)
+
+        tried.insert(1, jax.vmap(exact)(least))
     every = jnp.concatenate(tried)
     return every[jnp.argmax(jax.vmap(violation)(every) == 0)]
 
