@@ -506,11 +506,12 @@ class Linear(AbstractRuleSet):
 
     def moved_in(self, term: Term, g: Arr) -> Arr:
         if term.cap is not None:
-            return xp.clip(g, 0.0, term.cap)
-        r = term.reference
-        total = (r * xp.maximum(g, 0.0)).sum(axis=-1, keepdims=True)
-        even = (r > 0) / xp.maximum(r.sum(), np.finfo(g.dtype).tiny)
-        return xp.where(total > 0, xp.where(r > 0, xp.maximum(g, 0.0), 0.0) / xp.where(total > 0, total, 1.0), even)
+            return xp.clip(g, 0.0, term.cap[..., None, :])
+        r = term.reference[..., None, :]
+        g = xp.where(r > 0, xp.maximum(g, 0.0), 0.0)
+        total, whole = (r * g).sum(axis=-1, keepdims=True), r.sum(axis=-1, keepdims=True)
+        even = (r > 0) / xp.where(whole > 0, whole, 1.0)
+        return xp.where(total > 0, g / xp.where(total > 0, total, 1.0), even)
 
 
 def _violation(term: Term, w: Arr) -> Arr:

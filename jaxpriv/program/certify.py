@@ -231,10 +231,7 @@ def into_set(xp: ModuleType, term: Term, k: Arr, price: Arr) -> Arr:
             least = xp.minimum(plus, minus)
             factor = [xp.where(side > 0, least / xp.where(side > 0, side, 1.0), 0.0) for side in (plus, minus)]
             return k * xp.where(r[..., None, :] > 0, factor[0][..., None], factor[1][..., None])
-        total = _weighted(k, r)[..., None]
-        fallback = xp.where(np.arange(r.shape[-1]) == 0, 1.0 / r, 0.0)[..., None, :]
-        shares = xp.where(total > 0, k / xp.where(total > 0, total, 1.0), fallback)
-        return shares * price
+        return term.rule_set.moved_in(term, k) * price
     held = price > 0
     g = xp.where(held, k / xp.where(held, price, 1.0), 0.0)
     g = xp.where(xp.isfinite(g), g, 0.0)
