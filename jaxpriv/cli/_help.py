@@ -474,7 +474,8 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
         "solve:solver": (
             "NAME",
             "auto, interior-point, hybrid-gradient; mirror-descent, accelerated: smooth averages; two-grid: averages; "
-            "blahut-arimoto for mutual information; linear-program, augmented-lagrangian: piecewise linear measures.",
+            "blahut-arimoto for mutual information; linear-program: piecewise linear measures; augmented-lagrangian: "
+            "these, and smooth averages within budgets.",
         ),
         "frontier:solver": ("NAME", "As for `jaxpriv solve` and `jaxpriv funnel`."),
         "funnel:solver": (

@@ -34,8 +34,9 @@ SINGLE_ACCURACY, _SINGLE_PATIENCE = 1e-5, 25
 # How many instances of a batch step side by side on a CPU, whose caches hold their arrays then. Measured at 8 symbols.
 _TOGETHER = 16
 
-# Mutual information alone; averages whose rules have a gradient; averages; piecewise linear ones; every convex measure.
-Measures: TypeAlias = Literal["information", "smooth", "average", "linear", "convex"]
+# Mutual information alone; averages whose rules have a gradient; averages; piecewise linear ones; these, and smooth
+# averages of one joint within budgets; every convex measure.
+Measures: TypeAlias = Literal["information", "smooth", "average", "linear", "separate", "convex"]
 
 
 class AbstractSolver(Module):

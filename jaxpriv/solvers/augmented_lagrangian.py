@@ -26,7 +26,7 @@ Sources: Rockafellar 1976 (proximal point, inexact); Li, Sun and Toh 2020 (semis
 """
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -38,32 +38,20 @@ from jaxpriv._runtime.types import Arr, ScalarLike
 from jaxpriv._runtime.validation import COUNT, check_fields
 from jaxpriv.program.convex import Candidate, Program
 from jaxpriv.solvers._base import AbstractSolver, Measures
+from jaxpriv.solvers._proximal_points import Lengths, along, conjugate_gradients, dot, step_length
 from jaxpriv.solvers.first_order_lp import scaled_size
 from jaxpriv.solvers.interior_point.candidate import no_candidate
 from jaxpriv.solvers.interior_point.mirror_start import first_mechanism
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.solvers.linear_program import improved_linear
 from jaxpriv.solvers.scaled_saddle import Dual, Primal, Saddle, Scales, gradient, primal_step, saddle
+from jaxpriv.solvers.smooth_proximal import SmoothState, first_state, next_state
 
-# What sigma is beyond rho omega. 3 takes 15 % more products (84 instances of 16 symbols), 10 takes 3 % more (48 of 64
-# symbols), and with 1e4 some stall.
-_DUAL_LENGTH = 30.0
-# The slope at which a point counts as the proximal one, relative to the way to the centre, and the residual at which
-# conjugate gradients end, relative to the first. Of .1 and .3, and of .03, .1 and .3 the ones with the fewest products.
-_NEAR, _SOLVED = 0.1, 0.1
-# What rho is multiplied by after a centre that was reached, and divided by otherwise; of 2, 3 and 4 the best.
-_GROWTH = 2.0
-# rho stays between these. A choice.
-_SHORTEST, _LONGEST = 1e-3, 1e9
-# The share of the way to the balanced omega, on a logarithmic scale, and the most that a centre moves its logarithm by.
-# With .5, or without the second, some of 48 instances of 64 symbols stall.
-_GAIN, _SWING = 0.25, 0.5
+# The slope at which a point counts as the proximal one, relative to the way to the centre: of .1 and .3 the one with
+# the fewest products.
+_NEAR = 0.1
 # Rows of rules up to which the preconditioner has a block for every output, which costs half as many products as rows.
 _BLOCK = 64
-# The most products of a system, and halvings of a step.
-_PRODUCTS, _HALVINGS = 100, 40
-
-_Side = TypeVar("_Side", Primal, Dual)
 
 
 class SlackedPoint(NamedTuple):
@@ -83,8 +71,7 @@ class AugmentedState(eqx.Module):
     dual: Dual
     gradient: Primal  # of the Lagrangian at `dual`
     level: Arr  # (X,) last shifts of the projection
-    rho: Arr
-    omega: Arr
+    lengths: Lengths
     newtons: Arr  # steps about this centre
     passes: Arr  # so far: one product with the rows and one with their transpose
     stale: Arr  # centres since the gap last fell by a tenth
@@ -93,7 +80,8 @@ class AugmentedState(eqx.Module):
 
 
 class AugmentedLagrangian(AbstractSolver):
-    """Inexact proximal augmented Lagrangian method with semismooth Newton steps, for piecewise linear measures.
+    """Inexact proximal augmented Lagrangian method: semismooth Newton steps for linear programs, Newton steps for
+    smooth averages of one joint within budgets (`smooth_proximal`).
 
     A step is a Newton step, or a move of the centre with a look at the gap.
 
@@ -106,7 +94,7 @@ class AugmentedLagrangian(AbstractSolver):
     patience: int = eqx.field(static=True, default=40)
     attempts: ClassVar[int] = 1
     takes_start: ClassVar[bool] = True
-    measures: ClassVar[Measures] = "linear"
+    measures: ClassVar[Measures] = "separate"
 
     def __check_init__(self) -> None:
         check_fields(self, COUNT, "newtons", "patience")
@@ -114,8 +102,12 @@ class AugmentedLagrangian(AbstractSolver):
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
 
-    def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> AugmentedState:
-        """The uniform release, or one near the caller's, and no prices."""
+    def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> AugmentedState | SmoothState:
+        """The uniform release, or one near the caller's, and no prices; of smooth measures where some looks of the
+        hybrid gradient lead from there.
+        """
+        if _smooth(program):
+            return first_state(program, attempt, best)
         data = rearrange(program, dense=True)
         s = saddle(data)
         u = s.map.each(0.0, 0.0, 0.0, 0.0)._replace(w=first_mechanism(data))
@@ -132,8 +124,7 @@ class AugmentedLagrangian(AbstractSolver):
             dual=dual,
             gradient=slope,
             level=jnp.full_like(u.w[0], jnp.inf),
-            rho=unit,
-            omega=jnp.where(weight > 0, weight, 1.0),
+            lengths=Lengths(unit, jnp.where(weight > 0, weight, 1.0)),
             newtons=number,
             passes=unit,
             stale=number,
@@ -141,8 +132,10 @@ class AugmentedLagrangian(AbstractSolver):
             best=improved_linear(data, u.w, dual.k, dual.price, best),
         )
 
-    def step(self, program: Program, state: AugmentedState) -> AugmentedState:
+    def step(self, program: Program, state: AugmentedState | SmoothState) -> AugmentedState | SmoothState:
         """A Newton step, or the new centre where its point is near enough."""
+        if isinstance(state, SmoothState):
+            return next_state(program, state, self.newtons)
         s = saddle(rearrange(program, dense=True), state.scales)
         point, level = _minimisers(s, state, state.dual, state.gradient, state.level)
         slope = _slope(s, state, point)
@@ -151,40 +144,29 @@ class AugmentedLagrangian(AbstractSolver):
         slack = scaled_size(moved.lack, phi, inverse=False) ** 2 + (moved.over**2 * phi.k).sum()
         way = scaled_size(moved.u, theta)
         dual_way = scaled_size(jax.tree.map(jnp.subtract, state.dual, state.dual_centre), phi)
-        both = jnp.sqrt(state.omega**2 * (way**2 + slack) + dual_way**2)
-        reached = scaled_size(slope, phi, inverse=False) * state.rho * state.omega <= _NEAR * both
-        state = eqx.tree_at(lambda at: (at.level, at.passes), state, (level, state.passes + 0.5))
+        rho, omega = state.lengths
+        both = jnp.sqrt(omega**2 * (way**2 + slack) + dual_way**2)
+        reached = scaled_size(slope, phi, inverse=False) * rho * omega <= _NEAR * both
+        here = eqx.tree_at(lambda at: (at.level, at.passes), state, (level, state.passes + 0.5))
         return lax.cond(
             reached | (state.newtons >= self.newtons),
-            lambda: _recentred(s, state, point, reached, way, dual_way),
-            lambda: _newton_step(s, state, point, slope),
+            lambda: _recentred(s, here, point, reached, way, dual_way),
+            lambda: _newton_step(s, here, point, slope),
         )
 
-    def terminate(self, program: Program, state: AugmentedState) -> Arr:
+    def terminate(self, program: Program, state: AugmentedState | SmoothState) -> Arr:
         """After `patience` centres without progress, or where numbers have left their range."""
         del program
-        return (state.stale >= self.patience) | ~jnp.isfinite(_dot(state.dual, state.dual))
+        return (state.stale >= self.patience) | ~jnp.isfinite(dot(state.dual, state.dual))
 
 
-def _dot(a: _Side, b: _Side) -> Arr:
-    return jnp.stack(jax.tree.leaves(jax.tree.map(lambda left, right: (left * right).sum(), a, b))).sum()
-
-
-def _along(start: _Side, length: Arr, change: _Side) -> _Side:
-    return jax.tree.map(lambda a, b: a + length * b, start, change)
-
-
-def _tau(state: AugmentedState) -> Arr:
-    return state.rho / state.omega
-
-
-def _sigma(state: AugmentedState) -> Arr:
-    return _DUAL_LENGTH * state.rho * state.omega
+def _smooth(program: Program) -> bool:
+    return any(term.smooth for term in program.terms)
 
 
 def _minimisers(s: Saddle, state: AugmentedState, dual: Dual, slope: Primal, level: Arr) -> tuple[SlackedPoint, Arr]:
     """What minimises about the centre at a dual point, whose `slope` is the gradient of the Lagrangian; levels."""
-    tau, centre, phi = _tau(state), state.centre, s.scales.phi
+    tau, centre, phi = state.lengths.tau, state.centre, s.scales.phi
     u, level = primal_step(s, centre.u, slope, tau, level)
     lack = jax.tree.map(lambda old, p, f: jnp.maximum(old - tau / f * p, 0.0), centre.lack, dual, phi)
     over = jnp.maximum(centre.over - tau / phi.k * (s.top - dual.k), 0.0)
@@ -193,7 +175,7 @@ def _minimisers(s: Saddle, state: AugmentedState, dual: Dual, slope: Primal, lev
 
 def _pull(s: Saddle, state: AugmentedState, dual: Dual) -> Dual:
     """The gradient of |dual - p0|^2 / (2 sigma)."""
-    sigma = _sigma(state)
+    sigma = state.lengths.sigma
     return jax.tree.map(lambda p, old, f: (p - old) / (sigma * f), dual, state.dual_centre, s.scales.phi)
 
 
@@ -209,8 +191,6 @@ def _recentred(
     """The point and its dual as the centre, certified, with new lengths; the ways of both to it."""
     price = jnp.maximum(state.dual.price, 0.0)
     best = improved_linear(s.data, point.u.w, jnp.clip(state.dual.k, 0.0, s.top), price, state.best)
-    balanced = reached & (way > 0) & (dual_way > 0)
-    error = jnp.log(jnp.where(balanced, dual_way / jnp.where(balanced, way * state.omega, 1.0), 1.0))
     improved = best.gap < 0.9 * state.mark
     return AugmentedState(
         scales=state.scales,
@@ -219,8 +199,7 @@ def _recentred(
         dual=state.dual,
         gradient=state.gradient,
         level=state.level,
-        rho=jnp.clip(jnp.where(reached, state.rho * _GROWTH, state.rho / _GROWTH), _SHORTEST, _LONGEST),
-        omega=state.omega * jnp.exp(jnp.clip(_GAIN * error, -_SWING, _SWING)),
+        lengths=state.lengths.after(reached, way, dual_way),
         newtons=jnp.zeros_like(state.newtons),
         passes=state.passes + 1.0,
         stale=jnp.where(improved, 0, state.stale + 1),
@@ -239,7 +218,7 @@ class _Face(NamedTuple):
 
     @staticmethod
     def of(s: Saddle, state: AugmentedState, point: SlackedPoint) -> "_Face":
-        tau, sigma, phi = _tau(state), _sigma(state), s.scales.phi
+        tau, sigma, phi = state.lengths.tau, state.lengths.sigma, s.scales.phi
         ones = lambda part: (part > 0).astype(tau.dtype)  # noqa: E731
         active = point.u.w > 0
         slack = Dual(ones(point.lack.k) + ones(point.over), ones(point.lack.price))
@@ -282,64 +261,29 @@ class _Face(NamedTuple):
         return lambda r: Dual(jnp.einsum("ytu,yu->yt", inverse, r.k), r.price / prices), len(root) / 2.0
 
 
-def _solved(
-    matrix: Callable[[Dual], Dual], inverse: Callable[[Dual], Dual], right: Dual, size: Callable[[Dual], Arr]
-) -> tuple[Dual, Arr]:
-    """Conjugate gradients: the solution of matrix d = right, and how many products it took."""
-    first, z = size(right), inverse(right)
-
-    def improve(carry: tuple[Dual, Dual, Dual, Arr, Arr]) -> tuple[Dual, Dual, Dual, Arr, Arr]:
-        d, rest, direction, square, count = carry
-        image = matrix(direction)
-        length = square / _dot(direction, image)
-        d, rest = _along(d, length, direction), _along(rest, -length, image)
-        z = inverse(rest)
-        new = _dot(rest, z)
-        return d, rest, _along(z, new / square, direction), new, count + 1
-
-    go_on = lambda carry: (carry[4] < _PRODUCTS) & (size(carry[1]) > _SOLVED * first)  # noqa: E731
-    start = (jax.tree.map(jnp.zeros_like, right), right, z, _dot(right, z), jnp.array(0))
-    d, *_, count = lax.while_loop(go_on, improve, start)
-    return d, count
-
-
 def _newton_step(s: Saddle, state: AugmentedState, point: SlackedPoint, slope: Dual) -> AugmentedState:
     """A step along the Newton direction, so long that the slope at its end is at most half of the first one."""
-    tau, phi = _tau(state), s.scales.phi
+    tau, phi = state.lengths.tau, s.scales.phi
     face = _Face.of(s, state, point)
     inverse, passes = face.preconditioner(s, tau)
     down = jax.tree.map(jnp.negative, slope)
-    size = lambda vector: scaled_size(vector, phi, inverse=False)  # noqa: E731
-    d, count = _solved(lambda vector: face.curvature(s, tau, vector), inverse, down, size)
+    size = lambda rest, _: scaled_size(rest, phi, inverse=False)  # noqa: E731
+    d, count = conjugate_gradients(lambda vector: face.curvature(s, tau, vector), inverse, down, size)
     change = s.map.backward(d)
-    wanted = 0.5 * abs(_dot(slope, d))
 
-    def along(length: Arr, level: Arr) -> tuple[Arr, Arr]:
-        dual = _along(state.dual, length, d)
-        at, level = _minimisers(s, state, dual, _along(state.gradient, length, change), level)
-        rows = _dot(at.u, change) + _dot(at.lack, d) - (at.over * d.k).sum() - d.price @ s.bounds
-        return _dot(_pull(s, state, dual), d) - rows, level
+    def rise(length: Arr, level: Arr) -> tuple[Arr, Arr]:
+        dual = along(state.dual, length, d)
+        at, level = _minimisers(s, state, dual, along(state.gradient, length, change), level)
+        rows = dot(at.u, change) + dot(at.lack, d) - (at.over * d.k).sum() - d.price @ s.bounds
+        return dot(_pull(s, state, dual), d) - rows, level
 
-    def halve(carry: tuple[Arr, Arr, Arr, Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr, Arr, Arr, Arr]:
-        low, high, length, rise, level, halvings = carry
-        low, high = jnp.where(rise > 0, low, length), jnp.where(rise > 0, length, high)
-        middle = 0.5 * (low + high)
-        rise, level = along(middle, level)
-        return low, high, middle, rise, level, halvings + 1
-
-    def too_long(carry: tuple[Arr, Arr, Arr, Arr, Arr, Arr]) -> Arr:
-        _, _, length, rise, _, halvings = carry
-        return (abs(rise) > wanted) & ((length < 1.0) | (rise > 0)) & (halvings < _HALVINGS)
-
-    whole = jnp.ones_like(tau)
-    start = (jnp.zeros_like(whole), whole, whole, *along(whole, state.level), jnp.array(0))
-    _, _, length, _, level, _ = lax.while_loop(too_long, halve, start)
+    length, level = step_length(rise, dot(slope, d), jnp.ones_like(tau), state.level)
     return eqx.tree_at(
         lambda at: (at.dual, at.gradient, at.level, at.newtons, at.passes),
         state,
         (
-            _along(state.dual, length, d),
-            _along(state.gradient, length, change),
+            along(state.dual, length, d),
+            along(state.gradient, length, change),
             level,
             state.newtons + 1,
             state.passes + count + 0.5 + passes,

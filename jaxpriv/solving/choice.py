@@ -95,6 +95,9 @@ _AUTO_SHARE = 0.5
 _TABLE_ARRAYS = 12
 # The hybrid gradient holds about this many arrays of |Y| (|X| + rows) numbers: 19 at 256 symbols, 4 or 64 private ones.
 _HYBRID_ARRAYS = 20
+# The augmented Lagrangian method of smooth averages holds this many matrices of rows for every output: the curvature,
+# the factor, its parts, and what is added up to them.
+_FACTOR_ARRAYS = 6
 # The streaming solvers hold about this many arrays of |Y| |S| numbers.
 _SCORE_ARRAYS = 16
 # Relative accuracy that streaming solvers reach quickly, and the operations of a Newton step that make
@@ -134,12 +137,15 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         if isinstance(solver, type) and issubclass(solver, Solver):
             raise InputError(f"solver must be a name or an object: {solver.__name__}(), not the class")
         raise InputError(f"solver {solver!r} is unknown; known: {', '.join(SOLVER_NAMES)}")
-    if not problem.of_information and not (isinstance(chosen, SINGLE) and _one_average(problem)):
+    single = isinstance(chosen, SINGLE) and _one_average(problem)
+    if isinstance(chosen, AugmentedLagrangian) or not (problem.of_information or single):
         check_double(problem)
-    if (taken := getattr(chosen, "measures", "information")) == "linear":
-        if not problem.linear:
+    if (taken := getattr(chosen, "measures", "information")) in ("linear", "separate"):
+        averages = taken == "separate" and problem.streams and problem.leakage.smooth
+        if not (problem.linear or averages):
+            too = ", and smooth averages of one joint within budgets," if taken == "separate" else ""
             raise InputError(
-                f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: "
+                f"solver {name!r} takes linear programs{too} only; a measure of this problem is not piecewise linear: "
                 f"{_instead(problem)}"
             )
     elif taken == "information" and not problem.of_information:
@@ -255,6 +261,8 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem, newton:
         other = MERGE if smaller == "hybrid-gradient" and not_by_products(problem) else f"use solver='{smaller}'"
     elif isinstance(chosen, BY_PRODUCTS):
         need, other = _HYBRID_ARRAYS * outputs * (inputs + problem.rows), MERGE
+        if isinstance(chosen, AugmentedLagrangian) and not problem.linear:
+            need = need + _FACTOR_ARRAYS * outputs * problem.rows**2
     else:
         need, other = _TABLE_ARRAYS * groups * inputs * outputs, STREAM if problem.streams else MERGE
     if not _fits(8.0 * need):

@@ -1,4 +1,4 @@
-"""Proximal augmented Lagrangian method: optima of linear programs in few passes, to many digits, in traces too."""
+"""Proximal augmented Lagrangian method: optima of linear programs and smooth averages to many digits, in traces too."""
 
 import jax
 import numpy as np
@@ -84,8 +84,52 @@ def test_it_begins_with_the_mechanism_of_the_caller():
     assert warm.value <= near.value + 1e-9 < far.value
 
 
+SMOOTH = {
+    "information, multiplier": (lk.MutualInformation(), {"multiplier": 0.3}),
+    "Sibson 1/2": (lk.Sibson(0.5), {"budget": 0.3}),
+    "chi-squared": (lk.FInformation(lk.ChiSquared()), {"budget": 0.3}),
+    "Brier": (lk.AverageCostGain(lk.BrierLoss()), {"budget": 0.3}),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_averages_come_to_the_optimum_of_the_interior_point(name):
+    """On random joints, one with a symbol of S and one of X that are rare."""
+    measure, form = SMOOTH[name]
+    rare = drawn_joint(5, 3, 5) * np.array([[1.0], [1.0], [1e-6]]) * np.array([1.0, 1.0, 1.0, 1.0, 1e-7])
+    for joint in (JOINT, drawn_joint(4, 3, 5), rare / rare.sum()):
+        problem = stated(measure, joint, **form)
+        solution = jp.solve(problem, "augmented-lagrangian", tol=1e-8)
+        assert_proved(problem, solution, 1e-8)
+        assert_one_optimum(solution, jp.solve(problem, "interior-point", tol=1e-8), 1e-10)
+
+
+def test_budgets_that_bind_and_do_not_and_pairs_that_are_forbidden():
+    costs = np.where(np.arange(5) == 4 - np.arange(5)[:, None], np.inf, COSTS)
+    problem = stated(lk.MutualInformation(), costs=[costs, COSTS**2], budget=[0.3, 5.0])
+    solution = jp.solve(problem, "augmented-lagrangian", tol=1e-8)
+    assert_proved(problem, solution, 1e-8)
+    assert_one_optimum(solution, jp.solve(problem, "interior-point", tol=1e-8), 1e-10)
+    assert (np.asarray(solution.mechanism)[~np.isfinite(costs)] == 0).all()
+
+
+def test_of_smooth_averages_too_traces_have_the_values_and_slopes_of_the_host():
+    def value(budget, solver="augmented-lagrangian"):
+        return jp.solve(stated(lk.Sibson(2.0), budget=budget), solver, tol=1e-9).value
+
+    budgets = np.array([0.2, 0.4])
+    values, slopes = jax.jit(jax.vmap(jax.value_and_grad(value)))(budgets)
+    for budget, found, slope in zip(budgets, values, slopes, strict=True):
+        lower, here, upper = (value(budget + way, "interior-point") for way in (-1e-4, 0.0, 1e-4))
+        assert found == pytest.approx(here, abs=1e-8)
+        assert slope == pytest.approx((upper - lower) / 2e-4, rel=1e-4)
+
+
 def test_what_it_does_not_take_is_refused_with_what_does():
-    with refused("takes linear programs only.*'interior-point'"):
-        jp.solve(stated(lk.Sibson(2.0), budget=0.3), "augmented-lagrangian")
+    for form in ({"leakage_budget": 0.1}, {"budget": 0.3, "limits": ((lk.MaxLift(), 0.5),)}):
+        with refused("smooth averages of one joint within budgets, only.*'interior-point'"):
+            jp.solve(stated(lk.Sibson(2.0), **form), "augmented-lagrangian")
+    with refused("linear programs only.*'interior-point'"):
+        jp.solve(stated(lk.Sibson(2.0), budget=0.3), "linear-program")
     with refused("outside of jit"):
         jax.jit(lambda budget: jp.solve(stated(lk.MaxLift(), budget=budget), "augmented-lagrangian").value)(0.3)
