@@ -11,9 +11,10 @@ because A W_y = m_y h'(p_y) at the optimum. About a centre the proximal point ad
     1/tau ( sum_x P(x) KL(W_x || W0_x) + |m - m0|^2 / (2 mu) + |lack - lack0|^2 phi / 2 ) - 1/(2 sigma) |p - p0|^2
 
 (p and the prices in scaled variables, mu the mean of the first m), with tau = rho / omega and sigma = 30 rho omega.
-For given p and prices the minimisers have a closed form: the mirror step, m = max(m0 + tau mu h(p), 0), lack likewise. What is left is a smooth concave function of p and the prices (an
-augmented Lagrangian of the sets of rules), whose negative is minimised by Newton steps. Outputs may empty: their rules
-are free variables and not functions of the mechanism, and no step divides by their mass.
+For given p and prices the minimisers have a closed form: the mirror step, m = max(m0 + tau mu h(p), 0), lack likewise.
+What is left is a smooth concave function of p and the prices (an augmented Lagrangian of the sets of rules), whose
+negative is minimised by Newton steps. Outputs may empty: their rules are free variables and not functions of the
+mechanism, and no step divides by their mass.
 
 The matrix of a Newton step is that of least squares with one free number nu_x for every row of the mechanism,
 
