@@ -510,7 +510,7 @@ class Linear(AbstractRuleSet):
         r = term.reference[..., None, :]
         g = xp.where(r > 0, xp.maximum(g, 0.0), 0.0)
         total, whole = (r * g).sum(axis=-1, keepdims=True), r.sum(axis=-1, keepdims=True)
-        even = (r > 0) / xp.where(whole > 0, whole, 1.0)
+        even = xp.where(r > 0, 1.0 / xp.where(whole > 0, whole, 1.0), 0.0)
         return xp.where(total > 0, g / xp.where(total > 0, total, 1.0), even)
 
 
