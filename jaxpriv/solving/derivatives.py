@@ -58,7 +58,7 @@ def optimal_value(
     Where the optimum is not unique the result is the slope for the solution that was found. In a
     budget it is still a subgradient up to the gap (V is convex there): V(D') >= V(D) - lambda (D' - D)
     - tol for every D'. Otherwise its error is of the order of the distance to the optimum: of tol for
-    the interior-point method, of sqrt(tol) for mirror descent.
+    the interior-point method; other methods: `sensitivity`.
 
     Zero mass: derivatives hold along directions that keep the zeros of the joint. In a cell (s, x)
     without mass the terms with P(s, y) = 0 are left out of the gradient (0 ln 0 has slope -inf), and
@@ -147,10 +147,12 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
     distortion, or a leakage budget of 0, has no finite price in general: the numbers then prove the bound of the
     solution and are no derivative.
 
-    The error is that of W and of the prices: of the order of `solution.gap` for the interior-point
-    method, of its square root for mirror descent and the streaming solvers. Zero mass: as for
-    `optimal_value`; the row of a useful
-    symbol without mass is the solution's.
+    The error is that of W and of the prices, of the order of `solution.gap` for the interior-point method. For other
+    methods the gap bounds what is released on average: that of mutual information is at least
+    sum_y P(y) KL(P(.|y) || q_y), q_y = P(s) e^{g_y} normalised, g the rules of an optimum, so that posteriors are
+    within sqrt(2 gap) of q_y in the mean of their l1 distances. Single entries, which a useful symbol of little mass
+    may move, have no such bound. Zero mass: as for `optimal_value`; the row of a useful symbol without mass is the
+    solution's.
 
     Raises:
         InputError: the solution is a batch, is not of this problem's shape, or is `infeasible`.

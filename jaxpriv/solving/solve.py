@@ -172,7 +172,7 @@ def solve(
             It is written whole or not at all, every 10 seconds at most and for at most 5 % of the time, and when a
             time limit or Ctrl-C ends the solve. The same call in another process, after whatever ended this one, goes
             on from it: `max_steps`, `time_limit` and devices may differ, problem, solver and tolerances may not.
-            Certificates are computed again from the problem. The file has 5 |Y| |S| numbers (and 2 |Y| |S| for each
+            Certificates are computed again from the problem. The file has 6 |Y| |S| numbers (and 2 |Y| |S| for each
             complete run), which say as much about the joint as the mechanism does. It is removed once the result is
             `optimal`, and kept otherwise. A failure to write during the solve is a note, not an error. Of the processes
             that share a mesh the first has the file; the path of the others is not used.

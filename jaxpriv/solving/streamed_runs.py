@@ -1,7 +1,7 @@
 """Runs of the accelerated method on one streamed problem, in portions, and the checkpoint for a later process.
 
 A solve is a sequence of runs (on cells, in float32, in float64). The checkpoint holds the best candidate of every run
-that is complete and the whole state of the current one: 5 |Y| |S| numbers, and 2 |Y| |S| for each complete run.
+that is complete and the whole state of the current one: 6 |Y| |S| numbers, and 2 |Y| |S| for each complete run.
 Everything else, certificates above all, is computed again from the problem.
 """
 
@@ -44,7 +44,7 @@ from jaxpriv.solvers.accelerated import AcceleratedState, Problem, StreamedCandi
 # Seconds between two files, and the share of the time that writing may take.
 _SECONDS, _SHARE = 10.0, 0.05
 # Of the file: a file of another one is refused.
-_FORMAT = 1
+_FORMAT = 2
 # Complete runs that one file holds at most: grids of `TwoGrid`, and steps of the price of a leakage budget.
 _MOST_RUNS = 48
 # The errors of a file, in the order of the number that stands for each where processes share them.
@@ -205,8 +205,8 @@ class Checkpoint:
         version = _text(arrays["version"])
         if arrays["format"].shape != () or int(arrays["format"]) != _FORMAT or version != _version():
             raise InputError(
-                f"checkpoint: version {version[:16]!r} of jaxpriv wrote {place}; this is {_version()}: "
-                "name another file"
+                f"checkpoint: version {version[:16]!r} of jaxpriv wrote {place}; this is {_version()}, which writes "
+                f"format {_FORMAT}: name another file"
             )
         if _text(arrays["identity"]) != self._identity:
             raise InputError(
@@ -239,7 +239,7 @@ def checkpoint_of(
 ) -> Checkpoint:
     """The checkpoint of a solve on `mesh`; errors as those of `Checkpoint`."""
     rows, outputs = max(len(program.prior), len(program.term.reference)), program.shape[1]
-    most_bytes = 8 * (5 + 2 * _MOST_RUNS) * (outputs + 1) * (rows + len(program.distortions) + 1) + 2**20
+    most_bytes = 8 * (6 + 2 * _MOST_RUNS) * (outputs + 1) * (rows + len(program.distortions) + 1) + 2**20
     return Checkpoint(Path(path), _identity(program, solver, goal), most_bytes, mesh)
 
 

@@ -84,7 +84,7 @@ def test_every_set_and_form_comes_to_the_certified_optimum(name):
     ("solver", "tol", "off", "steepness"),
     [
         ("hybrid-gradient", 1e-9, 3e-9, 1e-4),
-        ("accelerated", 1e-6, 1e-8, 1e-3),
+        ("accelerated", 1e-8, 1e-8, 1e-3),
         *thorough(("mirror-descent", 1e-8, 1e-5, 1e-3)),
     ],
 )

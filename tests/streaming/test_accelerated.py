@@ -1,6 +1,7 @@
 """The accelerated method: certified, the same optimum as the interior point, honest where it stops early."""
 
 import itertools
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -11,7 +12,7 @@ import jaxpriv as jp
 from jaxpriv.data.channel import AbstractChannel
 from tests.cases import assert_one_optimum, raised, thorough
 
-from .conftest import DISTORTIONS, smooth_joint, smooth_problem
+from .conftest import DISTORTIONS, line, smooth_joint, smooth_problem
 
 FORMS = [{"budget": 0.04}, {"budget": 0.15}, {"multiplier": 0.4}, {"multiplier": 4.0}]
 
@@ -47,6 +48,31 @@ def test_it_finds_the_certified_optimum(kind, form):
     assert solution.status == "optimal"
     assert isinstance(solution.mechanism, AbstractChannel)
     agree(problem, solution, 1e-4)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("random", 340), *thorough(("bumps", 700), ("hamming", 380))])
+def test_few_passes_give_many_digits(kind, most):
+    """Without averages of late rules, and with a gain that every step lowers: 1,880, 2,108 and 2,583 passes."""
+
+    class Counted(jp.AcceleratedMirrorDescent):
+        passes: ClassVar[list[None]] = []
+
+        def _pass(self, *args):
+            jax.debug.callback(lambda: self.passes.append(None))
+            return super()._pass(*args)
+
+    rng, x = np.random.default_rng(0), line(16)
+    if kind == "bumps":
+        place, width, share = rng.uniform(0, 1, 4), rng.uniform(0.05, 0.2, 4), rng.dirichlet(np.ones(4))
+        joint = share[:, None] * np.exp(-0.5 * ((x - place[:, None]) / width[:, None]) ** 2) + 1e-4 / 64
+        problem = jp.DistortionProblem(joint / joint.sum(), jp.distortion.absolute(x), multiplier=1.0)
+    else:
+        joint = np.random.default_rng(kind == "hamming").dirichlet(np.ones(64)).reshape(4, 16)
+        distortion, price = (jp.distortion.absolute(x), 4.0) if kind == "random" else (jp.distortion.hamming(16), 0.3)
+        problem = jp.DistortionProblem(joint, distortion, multiplier=price)
+    solution = jp.solve(problem, Counted(single=False), tol=1e-12, rtol=1e-6)
+    assert solution.status == "optimal"
+    assert len(Counted.passes) <= most
 
 
 def test_two_budgets_on_rough_data_with_zeros_and_empty_symbols(rough):

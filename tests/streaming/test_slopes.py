@@ -46,13 +46,45 @@ def test_blocks_give_the_formula(solved, blocks_of):
 
 
 def test_blocks_agree_with_the_dense_method(solved):
-    """The dense optimum is unique here; the slopes of a rough one differ by the square root of its gap at most."""
+    """The dense optimum is unique here. The gap bounds no single slope, which a useful symbol of little mass may move
+    (0.054 at a gap of 8e-6): a settled mechanism has them.
+    """
     problem, solution = solved
     exact = jp.sensitivity(problem, jp.solve(problem, "interior-point", tol=1e-10))
-    found = jp.sensitivity(problem, solution)
-    rough = np.sqrt(float(solution.gap))
-    assert abs(found.joint - exact.joint).max() < 10 * rough
-    assert abs(np.asarray(found.distortion) - exact.distortion).max() < rough
+    found = jp.sensitivity(problem, jp.solve(problem, solution.solver, tol=1e-7))
+    assert abs(found.joint - exact.joint).max() < 3e-3
+    assert abs(np.asarray(found.distortion) - exact.distortion).max() < 3e-4
+
+
+def test_the_gap_bounds_how_far_posteriors_are_from_the_rules(solved):
+    """sum_y P(y) KL(P(.|y) || q_y) <= gap, with q_y = P(s) e^g normalised, for the rules g of any bound.
+
+    The value less a bound is that sum and two more that are not negative: what rows lose to their cheapest outputs,
+    and prices times what is left of the budgets. The rules of an optimum have the bound of the optimum.
+    """
+    problem, solution = solved
+    exact = jp.solve(problem, "interior-point", tol=1e-10)
+    joint, columns = problem.joints[0], np.asarray(solution.mechanism).T @ problem.joints[0].T
+    mass = columns.sum(axis=1)
+    posteriors = columns / np.where(mass > 0, mass, 1.0)[:, None]
+    for rules, gap in ((solution.scores[0], solution.gap), (exact.scores[0], solution.gap + exact.gap)):
+        q = joint.sum(axis=1) * np.exp(rules)
+        q /= q.sum(axis=1, keepdims=True)
+        assert np.nansum(columns * np.log(posteriors / q)) <= gap
+        assert mass @ abs(posteriors - q).sum(axis=1) <= np.sqrt(2 * gap)  # Pinsker's and Jensen's inequalities
+
+
+def test_the_slopes_of_the_distortion_hold_for_costs_that_are_far():
+    """With a multiplier the optimum is concave in the costs, and the value of one mechanism linear: a tangent of the
+    latter is above the optimum everywhere.
+    """
+    problem = smooth_problem(SIZE, PRIVATE, **FORMS["multiplier"])
+    solution = jp.solve(problem, "two-grid", tol=1e-6)
+    slopes, table = np.asarray(jp.sensitivity(problem, solution).distortion)[0], problem.tables()[0]
+    change = np.random.default_rng(0).uniform(-1, 1, table.shape) * table
+    for share in (0.3, -0.3):
+        moved = jp.DistortionProblem(problem.joints[0], table + share * change, multiplier=problem.multiplier)
+        assert jp.solve(moved, tol=1e-8).lower_bound <= solution.value + share * (slopes * change).sum()
 
 
 def test_a_computed_joint_gives_the_slopes_of_its_table(solved):
