@@ -257,7 +257,7 @@ class AcceleratedMirrorDescent(AbstractSolver):
         late = state.late + share * ((rules - state.rules) / (total - state.total) - state.late)
         late_prices = state.late_prices + share * (rates - state.late_prices)
         best, believed = self._record(problem, rules, prices, total, now, state.best)
-        best = self._tightened(problem, late, late_prices, count % _LATE == 0, best)
+        best = self._tightened(problem, late, late_prices, jnp.asarray(count % _LATE == 0), best)
         fell = best.gap < 0.9 * state.mark  # by a tenth: see `patience`
         since = jnp.where(fell, 0, state.since + 1)
         return AcceleratedState(
@@ -369,7 +369,7 @@ class AcceleratedMirrorDescent(AbstractSolver):
         return best, jnp.maximum(believed - best.bound, 0.0)
 
     def _tightened(
-        self, problem: Problem, rules: Arr, multipliers: Arr, due: Arr, best: StreamedCandidate
+        self, problem: Problem, rules: Arr, multipliers: Arr, due: Array, best: StreamedCandidate
     ) -> StreamedCandidate:
         """`best` with the bound of `rules`, if that is `due` and tighter."""
         program, unit = problem.program, jnp.ones_like(best.bound)
