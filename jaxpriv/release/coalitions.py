@@ -9,8 +9,16 @@ measure L that is a mean over the outputs. For prices l_A >= 0 of the limits e_A
 a minimisation over probability vectors (`simplex.minimise`), whose proved bound is taken. The prices are those of a
 linear program over the mechanisms found so far: the best mixture of them. By convexity it is within the limits. Where
 the largest excess over the limits is minimised instead, the prices sum to one, and each mechanism meets the budget.
+
+A limit of no more than a coalition has before the release has no finite price where L is strictly convex, as L rises
+with the square of a small change. It is met by those mechanisms alone with which Y says nothing about S beyond Z_A,
+
+    P(s, z_A, y) = P(s | z_A) P(z_A, y)    for all s, z_A, y:
+
+linear equations in W, within which every minimisation is made.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -37,6 +45,8 @@ from jaxpriv._runtime.validation import (
 )
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import AbstractMeanLeakage, MutualInformation
+from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.program.lower import terms_of
 from jaxpriv.simplex import minimise
 
 __all__ = ["CoalitionRelease", "coalition_release"]
@@ -46,6 +56,11 @@ __all__ = ["CoalitionRelease", "coalition_release"]
 _SHARE, _HIGHEST = 0.2, 1e6
 # What sums of the numbers of a bound are rounded by, relative to their size.
 _ROUNDING = 1e-13
+# The same of the leakages of a release of no information, which are compared with the limits. A limit that is truly so
+# much higher allows changes of its root, 4e-8.
+_SILENT = 2e-15
+# Equations that are combinations of others up to this share are left out.
+_DEPENDENT = 1e-10
 
 Coalition = tuple[int, ...]
 
@@ -59,7 +74,7 @@ class CoalitionRelease:
         value: E d, or the largest L(S; Z_A, Y) - e_A over the coalitions where there is a budget.
         lower_bound: no mechanism that meets the limits (the budget) has a smaller value.
         leakages: L(S; Z_A, Y) of each coalition, in the unit of the measure.
-        prices: of the limit of each coalition, those of the bound.
+        prices: of the limit of each coalition, those of the bound; 0 where the bound has equations in their place.
         distortion: E d.
         status: `optimal` if value - lower_bound <= tol, otherwise `not_certified`.
         rounds: minimisations over W.
@@ -106,7 +121,8 @@ def coalition_release(
             that were drawn independently given x it is `np.einsum("xa,xb->xab", A, B)`.
         distortion: d(x, y), shape (X, Y), finite.
         limits: e_A >= 0 for coalitions A, each a tuple of earlier receivers, 0 to m - 1, who collude with the receivers
-            of Y; `()` are the latter alone. What a larger coalition has is limited by its own entry only.
+            of Y; `()` are the latter alone. What a larger coalition has is limited by its own entry only. With a limit
+            of 0, or of what it has already, a coalition learns nothing from Y.
         budget: D; None: E d is minimised under the limits. With a budget E d <= D holds, and the largest
             L(S; Z_A, Y) - e_A is minimised: at most 0 where the limits can be met.
         leakage: L, a mean over the outputs: mutual information by default, or an f-information, in their unit.
@@ -204,6 +220,21 @@ def _seen(whole_joint: np.ndarray, coalition: Coalition, shape: tuple[int, ...])
     return (whole_joint[:, None, :] * mine).reshape(-1, whole_joint.shape[1])
 
 
+def _equations(seen: Sequence[np.ndarray], private: int, outputs: int) -> np.ndarray:
+    """P(s, z_A, y) - P(s | z_A) P(z_A, y) = 0 of coalitions as rows (E, X Z, Y) of W, from P(s, z_A, x z): a basis,
+    without the equations of one output, which the sums over y imply.
+    """
+    masses = np.concatenate([joint.reshape(private, -1, joint.shape[1]) for joint in seen], axis=1)
+    held, mass = masses.sum(axis=2), masses.sum(axis=0)
+    whole = held.sum(axis=0)
+    rows = masses - (held / np.where(whole > 0, whole, 1.0))[:, :, None] * mass
+    rows = np.where(abs(rows) > _ROUNDING * mass, rows, 0.0).reshape(-1, mass.shape[1])
+    root = np.sqrt(mass.max(axis=0))
+    _, sizes, basis = np.linalg.svd(rows / np.where(root > 0, root, 1.0), full_matrices=False)
+    basis = basis[sizes > _DEPENDENT * sizes.max(initial=0.0)] * root
+    return np.einsum("rx,yw->ryxw", basis, np.eye(outputs))[:, :-1].reshape(-1, len(root), outputs)
+
+
 def _leakages(measure: AbstractMeanLeakage, prior: Arr, seen: Sequence[Arr], mechanism: Arr) -> list[Arr]:
     """L(S; Z_A, Y) of each coalition at W (X Z, Y)."""
     return [measure.of_outputs((joint @ mechanism).reshape(len(prior), -1), prior) for joint in seen]
@@ -249,6 +280,12 @@ class _Coalitions:
             - self.limits
         )
 
+    def silent(self, nothing: np.ndarray) -> np.ndarray:
+        """Which limits are equations, (A,): those that `nothing`, a release of no information, meets without slack."""
+        private = np.diag(self.prior)  # X = S: no symbol is left out of the terms
+        strict = any(term.independent for term in terms_of(self.measure, private, Role.AVERAGE))
+        return (self.excesses(nothing) >= -_SILENT * (1.0 + self.limits)) & (strict and self.budget is None)
+
     def solved(
         self, mechanisms: list[np.ndarray], tol: float, most: int, clock: Clock
     ) -> tuple[np.ndarray, float, np.ndarray, int]:
@@ -257,22 +294,29 @@ class _Coalitions:
         # Without prices: the least distortion, or how far a coalition is above its limit before the release.
         first = float((self.cost * self.nearest).sum() if self.budget is None else -self.limits.min())
         bound, best, rounds = first - _ROUNDING * (1.0 + abs(first)), np.zeros(len(self.limits)), 0
+        silent = self.silent(safe)
+        mechanisms = [trial for trial in mechanisms if not (silent & (self.excesses(trial) > _SILENT)).any()]
+        equal = list(itertools.compress(self.seen, silent))
+        rows = _equations(equal, len(self.prior), self.cost.shape[1]) if equal else np.zeros(0)
         costs, rises = [], []
         outputs = self.nearest, self.farther
         priced_cost = self.cost if self.budget is None else 0.0 * self.cost  # of a budget the cost is no part
         objective = eqx.Partial(_priced, self.measure, self.prior, self.seen, priced_cost, outputs)
+        limited = None
+        if self.budget is not None and not self.farther.any():
+            limited = self.cost[None], np.array([self.budget])
+        elif len(rows):  # each equation as two inequalities
+            limited = np.concatenate([rows, -rows]), np.zeros(2 * len(rows))
         while True:
             for vertex in mechanisms[len(costs) :]:
                 costs.append(0.0 if self.budget is not None else float((self.cost * vertex).sum()))
                 rises.append(self.excesses(vertex))
-            prices, shares = self._prices(np.array(costs), np.array(rises))
+            prices, shares = self._prices(np.array(costs), np.array(rises), silent)
             mixed = self._within(np.tensordot(shares, np.array(mechanisms), 1), safe)
             value = float((self.cost * mixed).sum() if self.budget is None else self.excesses(mixed).max())
             clock.report("coalitions", rounds, value, bound)
             if value - bound <= tol or rounds >= most or clock.expired():
                 return mixed, bound, best, rounds
-            free = self.budget is None or self.farther.any()
-            limited = None if free else (self.cost[None], np.array([self.budget]))
             with jax.enable_x64(True):
                 given = {"args": (jnp.asarray(prices),), "constraints": limited, "tol": _SHARE * tol}
                 minimum = minimise(objective, start, **given)
@@ -288,7 +332,7 @@ class _Coalitions:
             else:  # no other mechanism within the budget was found: it is next to the least distortion
                 most = rounds
 
-    def _prices(self, costs: np.ndarray, rises: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _prices(self, costs: np.ndarray, rises: np.ndarray, silent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(prices (A,), the best mixture (J,)) of the mechanisms found: max t, t <= cost_j + prices . rises_j."""
         count = len(self.limits)
         total = None if self.budget is None else (np.append(np.ones(count), 0.0)[None], [1.0])
@@ -297,7 +341,7 @@ class _Coalitions:
             np.hstack([-rises, np.ones((len(rises), 1))]),
             costs,
             *(total or (None, None)),
-            bounds=[(0.0, _HIGHEST)] * count + [(None, None)],
+            bounds=[*((0.0, 0.0 if equal else _HIGHEST) for equal in silent), (None, None)],
         )
         shares = np.maximum(-solved.ineqlin.marginals, 0.0)
         return solved.x[:-1], shares / shares.sum()

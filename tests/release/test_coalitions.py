@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 import jaxpriv as jp
-from tests.cases import drawn_joint, raised
+from tests.cases import drawn_joint, raised, thorough
 
 RNG = np.random.default_rng(0)
 JOINT = drawn_joint(RNG, 2, 3)
@@ -150,6 +150,29 @@ def test_the_bound_holds_after_every_number_of_rounds():
         cut = jp.coalition_release(JOINT, EARLIER, HAMMING, **form, time_limit=1e-9)
         assert least - 1e-9 <= cut.lower_bound <= cut.value
         assert (cut.rounds, cut.stopped) == (0, 1)
+
+
+@pytest.mark.parametrize("alone", [True, *thorough(False)])
+def test_a_coalition_that_may_learn_nothing(alone):
+    """P(s,z,y) P(z) = P(s,z) P(z,y) is linear: the optimum is that of one linear program, with or without z = z0."""
+    held = "" if alone else "a"
+    full = np.einsum("sx,xab->sxab", JOINT, EARLIER)
+    seen = np.einsum(f"sxab->s{held}", full).reshape(2, -1)
+    mine = np.eye(1)[[0, 0]] if alone else np.eye(2)  # what z0 is to the coalition
+    masses = np.einsum("sxab,ai->isxab", full, mine)
+    apart = masses - np.einsum("si,ixab->isxab", seen / seen.sum(axis=0), masses.sum(axis=1))
+    equations = np.einsum("isxab,yw->isyxabw", apart, np.eye(3)).reshape(-1, 36)
+    sums = np.kron(np.eye(12), np.ones(3))
+    cost = np.einsum("x,xab,xy->xaby", JOINT.sum(axis=0), EARLIER, HAMMING)
+    right = np.repeat([0.0, 1.0], [len(equations), 12])
+    least = linprog(cost.ravel(), A_eq=np.vstack([equations, sums]), b_eq=right).fun
+    nothing = np.full((3, 2, 2, 3), 1 / 3)
+    limit = {(): 0.0} if alone else {(0,): information(JOINT, EARLIER, nothing, (0,))}
+    found = jp.coalition_release(JOINT, EARLIER, HAMMING, FREE | limit)
+    assert found.status == "optimal"
+    assert found.lower_bound - 1e-9 <= least <= found.value + 1e-9
+    ((coalition, most),) = limit.items()
+    assert information(JOINT, EARLIER, found.mechanism, coalition) <= most + 1e-12
 
 
 def test_a_limit_that_is_what_the_coalition_has_but_for_rounding():
