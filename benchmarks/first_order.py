@@ -1,7 +1,7 @@
 """How many passes do first-order methods take to a certified gap, for every kind of measure?
 
-    python -m benchmarks.first_order [--sizes 16 64] [--private 4] [--seed 3] [--passes 6000] [--joint mixed]
-        [--measures NAME ...] [--figure PATH]
+    python -m benchmarks.first_order [--sizes 16 64] [--private 4] [--seeds 3] [--passes 6000] [--joint mixed]
+        [--multiplier L] [--hamming] [--measures NAME ...] [--methods NAME ...] [--figure PATH]
 
 A pass is one product with the rows of the measures, one with their transpose and one softmax of every entry; a look at
 the gap counts as two, and a step of the interior-point method as the passes that have as many multiplications as its
@@ -10,11 +10,12 @@ systems. For each measure and method a row says after how many passes the certif
 interior-point method knows to 1e-9. Passes do not depend on the machine; times do, and none is printed.
 
 The joint is Dirichlet(1) with 5 % of smooth bumps over ordered symbols (`mixed`), without them (`random`), or the bumps
-with 1e-4 of a uniform joint (`bumps`); costs are |x - y|/n; budgets are 12 % of what
-an independent release costs, limits are in nats.
+with 1e-4 of a uniform joint (`bumps`); costs are |x - y|/n, or 1 of a wrong symbol (`--hamming`); budgets are 12 % of
+what an independent release costs, limits are in nats. With `--multiplier` L times the cost is added to the measure.
 """
 
 import argparse
+import itertools
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -101,7 +102,15 @@ METHODS: dict[str, Any] = {
 JOINTS = {"mixed": (1.0, 0.05, 0.0), "random": (1.0, 0.0, 0.0), "bumps": (0.0, 1.0, 1e-4)}
 
 
-def problem_of(name: str, symbols: int, private: int, seed: int, kind: str = "mixed") -> jp.DistortionProblem:
+def problem_of(
+    name: str,
+    symbols: int,
+    private: int,
+    seed: int,
+    kind: str = "mixed",
+    multiplier: float | None = None,
+    hamming: bool = False,
+) -> jp.DistortionProblem:
     """The instance of a measure."""
     rng = np.random.default_rng(seed)
     place = (np.arange(symbols) + 0.5) / symbols
@@ -110,8 +119,10 @@ def problem_of(name: str, symbols: int, private: int, seed: int, kind: str = "mi
     drawn = rng.dirichlet(np.ones(private * symbols)).reshape(private, symbols)
     joint = np.tensordot(JOINTS[kind], [drawn, bumps / bumps.sum(), np.full(drawn.shape, 1.0 / drawn.size)], 1)
     joint /= joint.sum()
-    costs = abs(place[:, None] - place)
+    costs = 1.0 - np.eye(symbols) if hamming else abs(place[:, None] - place)
     measure, limit = MEASURES[name]
+    if multiplier is not None:
+        return jp.DistortionProblem(joint, costs, multiplier=multiplier, leakage=measure)
     if limit is not None:
         return jp.DistortionProblem(joint, costs, leakage_budget=limit, leakage=measure)
     return jp.DistortionProblem(joint, costs, budget=0.12 * (joint.sum(axis=0) @ costs).min(), leakage=measure)
@@ -157,13 +168,13 @@ def course_of(problem: jp.DistortionProblem, method: str, most: int, optimum: fl
     return Course(passes, gaps / abs(optimum), holds)
 
 
-def draw(courses: dict[tuple[str, int, str], Course], path: str) -> None:
+def draw(courses: dict[tuple[str, int, str, int], Course], path: str) -> None:
     """Certified gaps against passes: a row for every measure, a column for every size, a line for every method."""
     measures, sizes = (list(dict.fromkeys(key[i] for key in courses)) for i in (0, 1))
     with style():
         figure = Figure(figsize=(2.2 * len(sizes) + 0.9, 1.7 * len(measures) + 0.7))
         axes = figure.subplots(len(measures), len(sizes), sharex=True, sharey=True, squeeze=False)
-        for (measure, size, method), course in courses.items():
+        for (measure, size, method, _), course in courses.items():
             axis = axes[measures.index(measure), sizes.index(size)]
             axis.loglog(
                 course.passes, np.maximum(course.gaps, SHARES[-1] / 10), label=method, **{**look(method), "marker": ""}
@@ -185,27 +196,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", type=int, default=[16])
     parser.add_argument("--private", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[3])
     parser.add_argument("--passes", type=int, default=6000)
     parser.add_argument("--joint", default="mixed", choices=list(JOINTS))
+    parser.add_argument("--multiplier", type=float, help="the cost has this price in place of a budget")
+    parser.add_argument("--hamming", action="store_true", help="costs are 1 of a wrong symbol")
     parser.add_argument("--measures", nargs="+", default=list(MEASURES), choices=list(MEASURES))
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--figure", help="a file for a picture of the certified gaps against passes")
     asked = parser.parse_args()
-    print("| measure | symbols | method | " + " | ".join(f"{share:.0e}" for share in SHARES) + " | bounds hold |")
-    print("|---" * (4 + len(SHARES)) + "|")
-    courses: dict[tuple[str, int, str], Course] = {}
-    for symbols in asked.sizes:
-        for name in asked.measures:
-            problem = problem_of(name, symbols, asked.private, asked.seed, asked.joint)
-            optimum = jp.solve(problem, tol=1e-9).value
-            for method in METHODS:
-                course = course_of(problem, method, asked.passes, optimum)
-                if course is None:
-                    continue
-                courses[name, symbols, method] = course
-                counts = (course.to(share) for share in SHARES)
-                cells = " | ".join("-" if count is None else f"{count:,}" for count in counts)
-                print(f"| {name} | {symbols} | {method} | {cells} | {'yes' if course.holds else 'NO'} |", flush=True)
+    shares = " | ".join(f"{share:.0e}" for share in SHARES)
+    print(f"| measure | symbols | seed | method | {shares} | bounds hold |")
+    print("|---" * (5 + len(SHARES)) + "|")
+    courses: dict[tuple[str, int, str, int], Course] = {}
+    for symbols, name, seed in itertools.product(asked.sizes, asked.measures, asked.seeds):
+        problem = problem_of(name, symbols, asked.private, seed, asked.joint, asked.multiplier, asked.hamming)
+        optimum = jp.solve(problem, tol=1e-9).value
+        for method in asked.methods:
+            course = course_of(problem, method, asked.passes, optimum)
+            if course is None:
+                continue
+            courses[name, symbols, method, seed] = course
+            counts = (course.to(share) for share in SHARES)
+            cells = " | ".join("-" if count is None else f"{count:,}" for count in counts)
+            holds = "yes" if course.holds else "NO"
+            print(f"| {name} | {symbols} | {seed} | {method} | {cells} | {holds} |", flush=True)
     if asked.figure:
         draw(courses, asked.figure)
 

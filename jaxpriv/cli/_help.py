@@ -475,7 +475,7 @@ PANELS: Mapping[str, Mapping[str, Row]] = {
             "NAME",
             "auto, interior-point, hybrid-gradient; mirror-descent, accelerated: smooth averages; two-grid: averages; "
             "blahut-arimoto for mutual information; linear-program: piecewise linear measures; augmented-lagrangian: "
-            "these, and smooth averages within budgets.",
+            "these, and smooth averages of one joint with budgets or multipliers.",
         ),
         "frontier:solver": ("NAME", "As for `jaxpriv solve` and `jaxpriv funnel`."),
         "funnel:solver": (

@@ -35,7 +35,7 @@ SINGLE_ACCURACY, _SINGLE_PATIENCE = 1e-5, 25
 _TOGETHER = 16
 
 # Mutual information alone; averages whose rules have a gradient; averages; piecewise linear ones; these, and smooth
-# averages of one joint within budgets; every convex measure.
+# averages of one joint with budgets or multipliers; every convex measure.
 Measures: TypeAlias = Literal["information", "smooth", "average", "linear", "separate", "convex"]
 
 

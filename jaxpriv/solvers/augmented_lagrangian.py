@@ -80,8 +80,9 @@ class AugmentedState(eqx.Module):
 
 
 class AugmentedLagrangian(AbstractSolver):
-    """Inexact proximal augmented Lagrangian method: semismooth Newton steps for linear programs, Newton steps for
-    smooth averages of one joint within budgets (`smooth_proximal`).
+    """Inexact proximal augmented Lagrangian method (the `augmented-lagrangian` solver): semismooth Newton steps for
+    piecewise linear measures, Newton steps for smooth averages of one joint with budgets or multipliers
+    (`smooth_proximal`), of which it holds six T x T matrices for each output, T the rows of the measure.
 
     A step is a Newton step, or a move of the centre with a look at the gap.
 

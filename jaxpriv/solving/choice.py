@@ -143,7 +143,7 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
     if (taken := getattr(chosen, "measures", "information")) in ("linear", "separate"):
         averages = taken == "separate" and problem.streams and problem.leakage.smooth
         if not (problem.linear or averages):
-            too = ", and smooth averages of one joint within budgets," if taken == "separate" else ""
+            too = ", and smooth averages of one joint with budgets or multipliers," if taken == "separate" else ""
             raise InputError(
                 f"solver {name!r} takes linear programs{too} only; a measure of this problem is not piecewise linear: "
                 f"{_instead(problem)}"

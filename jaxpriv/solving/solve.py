@@ -145,8 +145,8 @@ def solve(
     Args:
         problem: the problem.
         solver: `auto`, `interior-point`, `hybrid-gradient` (any measure, by products alone),
-            `linear-program` (piecewise linear measures, by HiGHS), `augmented-lagrangian` (these and smooth averages of
-            one joint within budgets, by products alone),
+            `linear-program` (piecewise linear measures, by HiGHS), `augmented-lagrangian` (these, and smooth averages
+            of one joint with budgets or multipliers),
             `mirror-descent` (smooth averages), `blahut-arimoto` (mutual information), `accelerated`, `two-grid` (one
             joint, smooth averages or any, block by block), or a solver object (a
             `NoiseProblem` has one method of its own: `auto`).

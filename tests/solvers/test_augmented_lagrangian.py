@@ -127,7 +127,7 @@ def test_of_smooth_averages_too_traces_have_the_values_and_slopes_of_the_host():
 
 def test_what_it_does_not_take_is_refused_with_what_does():
     for form in ({"leakage_budget": 0.1}, {"budget": 0.3, "limits": ((lk.MaxLift(), 0.5),)}):
-        with refused("smooth averages of one joint within budgets, only.*'interior-point'"):
+        with refused("smooth averages of one joint with budgets or multipliers, only.*'interior-point'"):
             jp.solve(stated(lk.Sibson(2.0), **form), "augmented-lagrangian")
     with refused("linear programs only.*'interior-point'"):
         jp.solve(stated(lk.Sibson(2.0), budget=0.3), "linear-program")
