@@ -84,7 +84,8 @@ class AugmentedLagrangian(AbstractSolver):
     piecewise linear measures, Newton steps for smooth averages of one joint with budgets or multipliers
     (`smooth_proximal`), of which it holds six T x T matrices for each output, T the rows of the measure.
 
-    A step is a Newton step, or a move of the centre with a look at the gap.
+    A step is a Newton step, or a move of the centre with a look at the gap; of smooth averages the first ones, 60 at
+    most, are those of `PrimalDualHybridGradient`.
 
     Args:
         newtons: most Newton steps about a centre.
@@ -104,9 +105,7 @@ class AugmentedLagrangian(AbstractSolver):
         return no_candidate(program)
 
     def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> AugmentedState | SmoothState:
-        """The uniform release, or one near the caller's, and no prices; of smooth measures where some looks of the
-        hybrid gradient lead from there.
-        """
+        """The uniform release, or one near the caller's, and no prices."""
         if _smooth(program):
             return first_state(program, attempt, best)
         data = rearrange(program, dense=True)
@@ -134,7 +133,9 @@ class AugmentedLagrangian(AbstractSolver):
         )
 
     def step(self, program: Program, state: AugmentedState | SmoothState) -> AugmentedState | SmoothState:
-        """A Newton step, or the new centre where its point is near enough."""
+        """A Newton step, or the new centre where its point is near enough; of smooth measures first some looks of the
+        hybrid gradient.
+        """
         if isinstance(state, SmoothState):
             return next_state(program, state, self.newtons)
         s = saddle(rearrange(program, dense=True), state.scales)

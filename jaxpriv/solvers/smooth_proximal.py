@@ -65,6 +65,8 @@ _LOWEST = -690.0
 _PRIOR = 1e-6
 # What is added to the unit diagonals of the matrices of shared moves, whose last digits are rounding. A choice.
 _ROUNDING = 1e-12
+# What looks before the first centre. As steps of the method they can be interrupted.
+_LOOKER = PrimalDualHybridGradient()
 
 
 class Minimisers(NamedTuple):
@@ -96,27 +98,33 @@ class SmoothState(eqx.Module):
     passes: Arr  # so far: one product with the rows and one with their transpose
     stale: Arr  # centres since the gap last fell by a tenth
     mark: Arr  # the gap when it last fell by a tenth
+    hybrid: HybridState  # where the looks before the first centre came to
+    least: Arr  # the bound without leakage
     best: Candidate
 
 
 def first_state(program: Program, attempt: ScalarLike, best: Candidate) -> SmoothState:
-    """The centre after some looks of the hybrid gradient."""
-    data, first = rearrange(program, dense=True), PrimalDualHybridGradient()
+    """The state before the first look of the hybrid gradient."""
+    hybrid = cast("HybridState", _LOOKER.init(program, attempt, best))
+    return _centred(program, hybrid, jnp.asarray(best.bound))
 
-    def far(state: HybridState) -> Arr:
-        open_still = state.best.gap > _FALLEN * (state.best.value - best.bound)
-        return (state.looks < _LOOKS) | (open_still & (state.looks < _MOST_LOOKS))
 
-    def look(state: HybridState) -> HybridState:
-        return cast("HybridState", first.step(program, state))
+def _far(state: SmoothState) -> Arr:
+    """Whether a further look comes before the first centre."""
+    looks, best = state.hybrid.looks, state.hybrid.best
+    open_still = best.gap > _FALLEN * (best.value - state.least)
+    return (looks < _LOOKS) | (open_still & (looks < _MOST_LOOKS))
 
-    warm = lax.while_loop(far, look, cast("HybridState", first.init(program, attempt, best)))
+
+def _centred(program: Program, warm: HybridState, least: Arr) -> SmoothState:
+    """What the hybrid gradient came to as the centre."""
+    data = rearrange(program, dense=True)
     x = warm.best.mechanism.T
     prior = jnp.concatenate([term.prior_rule() for term in data.terms])
     dual = RulesAndPrices((1.0 - _PRIOR) * warm.best.k + _PRIOR * prior, jnp.maximum(warm.best.price, 0.0))
     m = jnp.stack([data.scale(j, x, edge) for j, edge in enumerate(_edges(data, dual.p))], axis=1)
     logs = jnp.where(data.support, jnp.log(jnp.maximum(x, jnp.exp(_LOWEST))), -jnp.inf)
-    unit, number = jnp.ones_like(warm.eta), jnp.array(0)
+    unit, number = jnp.ones_like(warm.eta), jnp.zeros_like(warm.looks)
     return SmoothState(
         centre=Minimisers(logs, m, jnp.maximum(program.budgets - data.use(x), 0.0)),
         dual_centre=dual,
@@ -126,14 +134,32 @@ def first_state(program: Program, attempt: ScalarLike, best: Candidate) -> Smoot
         diagonal=jnp.ones_like(program.mass),
         lengths=Lengths(_FIRST * warm.eta, warm.cycle.omega),
         newtons=number,
-        passes=warm.looks * (first.inner + 2) + 0.5 * unit,
+        passes=warm.looks.astype(unit.dtype) * (_LOOKER.inner + 2) + 0.5,
         stale=number,
         mark=jnp.inf * unit,
+        hybrid=warm,
+        least=least,
         best=warm.best,
     )
 
 
 def next_state(program: Program, state: SmoothState, newtons: int) -> SmoothState:
+    """A look of the hybrid gradient, or afterwards a Newton step, or the new centre."""
+
+    def look(carry: tuple[Arr, SmoothState]) -> tuple[Arr, SmoothState]:
+        warm = cast("HybridState", _LOOKER.step(program, carry[1].hybrid))
+        return jnp.array(False), _centred(program, warm, state.least)
+
+    def move(carry: tuple[Arr, SmoothState]) -> tuple[Arr, SmoothState]:
+        return jnp.array(False), _moved(program, carry[1], newtons)
+
+    # Under vmap a loop, unlike a branch, runs only where an instance asks for it.
+    far = _far(state)
+    _, state = lax.while_loop(lambda carry: carry[0], look, (far, state))
+    return lax.while_loop(lambda carry: carry[0], move, (~far, state))[1]
+
+
+def _moved(program: Program, state: SmoothState, newtons: int) -> SmoothState:
     """A Newton step, or the new centre where its point is near enough or after so many steps."""
     about = _About.of(program, state)
     data, phi, old = about.data, about.phi, state.centre
@@ -233,6 +259,8 @@ def _recentred(
         passes=state.passes + 1.0,
         stale=jnp.where(improved, 0, state.stale + 1),
         mark=jnp.where(improved, best.gap, state.mark),
+        hybrid=state.hybrid,
+        least=state.least,
         best=best,
     )
 

@@ -133,3 +133,15 @@ def test_what_it_does_not_take_is_refused_with_what_does():
         jp.solve(stated(lk.Sibson(2.0), budget=0.3), "linear-program")
     with refused("outside of jit"):
         jax.jit(lambda budget: jp.solve(stated(lk.MaxLift(), budget=budget), "augmented-lagrangian").value)(0.3)
+
+
+def test_of_smooth_averages_the_first_steps_are_those_of_the_hybrid_gradient_and_can_be_counted():
+    """A limit on steps, as on time, ends it before the first centre: six looks of the hybrid gradient at least."""
+    problem = stated(lk.MutualInformation(), budget=0.5)
+    for steps in (1, 3):
+        ours, theirs = (
+            jp.solve(problem, solver, tol=1e-12, max_steps=steps, throw=False)
+            for solver in ("augmented-lagrangian", "hybrid-gradient")
+        )
+        assert ours.steps == theirs.steps == steps
+        assert (ours.value, ours.lower_bound) == pytest.approx((theirs.value, theirs.lower_bound), rel=1e-12)
