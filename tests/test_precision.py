@@ -261,7 +261,8 @@ OTHERS = {
     "jaxpriv.problems": "replace_form",
     "jaxpriv.simplex": "minimise",  # a function of JAX, in its precision
     "jaxpriv.solvers": (  # steps of a solver, in the precision of the program that it is given
-        "AcceleratedGradient advance begin consider iterate last_state no_candidate path_tangent resume slope_of"
+        "AcceleratedGradient advance begin begin_again consider iterate last_state no_candidate path_tangent resume "
+        "slope_of"
     ),
     "jaxpriv.statistics.lift": (
         "average donsker_varadhan f_divergence from_features from_symbols known_tasks named self_test trimmed "
