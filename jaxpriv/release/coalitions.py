@@ -57,7 +57,7 @@ _SHARE, _HIGHEST = 0.2, 1e6
 # What sums of the numbers of a bound are rounded by, relative to their size.
 _ROUNDING = 1e-13
 # The same of the leakages of a release of no information, which are compared with the limits. A limit that is truly so
-# much higher allows changes of its root, 4e-8.
+# much higher allows changes of its root, 4e-8; it is read as the lower one, as the docstring says.
 _SILENT = 2e-15
 # Equations that are combinations of others up to this share are left out.
 _DEPENDENT = 1e-10
@@ -122,7 +122,8 @@ def coalition_release(
         distortion: d(x, y), shape (X, Y), finite.
         limits: e_A >= 0 for coalitions A, each a tuple of earlier receivers, 0 to m - 1, who collude with the receivers
             of Y; `()` are the latter alone. What a larger coalition has is limited by its own entry only. With a limit
-            of 0, or of what it has already, a coalition learns nothing from Y.
+            of 0, or of what it has already, a coalition learns nothing from Y; so are limits read that are above
+            what it has by at most 2e-15 (1 + limit), which is rounding.
         budget: D; None: E d is minimised under the limits. With a budget E d <= D holds, and the largest
             L(S; Z_A, Y) - e_A is minimised: at most 0 where the limits can be met.
         leakage: L, a mean over the outputs: mutual information by default, or an f-information, in their unit.
