@@ -33,6 +33,7 @@ from jaxpriv.program.lower import (
     as_budgets,
     average_leakage,
     distance_program,
+    distance_scale,
     finite_limits,
     least_worst_program,
     limits_of,
@@ -48,6 +49,7 @@ from jaxpriv.reductions.closed_forms import (
     CORRECTIONS,
     LEFT_OUT,
     ROUNDING_SHARES,
+    cheapest,
     cheapest_release,
     independent_release,
     spending_exactly,
@@ -164,6 +166,30 @@ def least_mixture(program: Program, within: Program, mechanism: Arr, violation: 
     return every[jnp.argmax(jax.vmap(violation)(every) == 0)]
 
 
+# Rounds of the weights of B budgets, and their rate in times of sqrt(ln B / rounds). Choices: by the regret of these
+# weights the mean misses what some mechanism meets by at most 9/8 sqrt(ln B / rounds) of the ranges.
+_ROUNDS, _RATE = 400, 8.0
+
+
+def _spread_release(program: Program) -> Arr:
+    """The cheapest release, where it meets all budgets; otherwise the mean of the cheapest ones for weights that grow
+    with what the releases before miss of each budget (multiplicative weights; Freund and Schapire 1999). It meets them
+    where some mechanism leaves enough of all.
+    """
+    scale = distance_scale(program.constraints)[:, None, None]
+    shares, allowed = program.constraints / scale, program.budgets / scale[:, 0, 0]
+    rate = _RATE * float(np.sqrt(np.log(len(allowed)) / _ROUNDS))
+
+    def weigh(_: int, carry: tuple[Arr, Arr]) -> tuple[Arr, Arr]:
+        heights, total = carry
+        release = cheapest(jnp.tensordot(jax.nn.softmax(heights), shares, 1), program.support)
+        return heights + rate * ((shares * release).sum(axis=(1, 2)) - allowed), total + release
+
+    start = jnp.zeros_like(allowed), jnp.zeros_like(program.cost)
+    spread, first = jax.lax.fori_loop(0, _ROUNDS, weigh, start)[1] / _ROUNDS, cheapest_release(program)
+    return jnp.where(violation_of(program, first) == 0, first, spread)
+
+
 def with_feasible_point(program: Program, away: Program | None, max_steps: ScalarLike) -> Program:
     """The program with a mechanism that meets its limits, if there is one."""
     if away is not None:
@@ -172,7 +198,7 @@ def with_feasible_point(program: Program, away: Program | None, max_steps: Scala
         within = dataclasses.replace(program, feasible_point=nearest)
         feasible_point = least_mixture(within, within, nearest, partial(violation_of, program))
     elif len(program.budgets) and not program.shares:
-        feasible_point = cheapest_release(program)
+        feasible_point = _spread_release(program) if len(program.budgets) > 1 else cheapest_release(program)
     else:
         feasible_point = independent_release(program)
     return dataclasses.replace(program, feasible_point=feasible_point)

@@ -262,3 +262,23 @@ def test_auto_takes_what_compiles_sooner_for_few_symbols_of_smooth_averages(name
 
         jax.eval_shape(chosen, joint)
         assert pick_solver("auto", jp.DistortionProblem(joint, costs, **given), Goal(tol))[0] == "interior-point"
+
+
+def test_several_budgets_that_the_cheapest_release_misses():
+    """The release that is cheapest by the sum of two budgets misses one of them; others have slack in both."""
+    joint = np.array([[6, 1, 126, 48], [1, 1, 117, 634], [39, 1, 6, 20]]) / 1000
+    other = np.array(
+        [[0.26, 0.3, 0.81, 0.09], [0.6, 0.73, 0.19, 0.06], [0.27, 0.66, 0.56, 0.15], [0.43, 0.67, 0.42, 0.63]]
+    )
+    costs = [distances(4), other]
+
+    def solved(budgets):
+        found = jp.solve(jp.DistortionProblem(joint, costs, budget=budgets), throw=False)
+        return found.value, found.lower_bound
+
+    budgets = np.array([0.02, 0.62])
+    value, bound = jax.jit(solved)(budgets)
+    host = jp.solve(jp.DistortionProblem(joint, costs, budget=budgets))
+    assert 0 <= value - bound <= 1e-6
+    assert bound <= host.value + 1e-12
+    assert host.lower_bound <= value + 1e-12
