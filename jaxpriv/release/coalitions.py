@@ -59,8 +59,9 @@ _ROUNDING = 1e-13
 # The same of the leakages of a release of no information, which are compared with the limits. A limit that is truly so
 # much higher allows changes of its root, 4e-8; it is read as the lower one, as the docstring says.
 _SILENT = 2e-15
-# Equations that are combinations of others up to this share are left out.
-_DEPENDENT = 1e-10
+# Equations that are combinations of others up to this share are left out. Of the others the rows are off by rounding,
+# divided by their singular value, and by so much times their prices a bound may be too high.
+_DEPENDENT, _OFF = 1e-10, 2e-15
 
 Coalition = tuple[int, ...]
 
@@ -221,9 +222,10 @@ def _seen(whole_joint: np.ndarray, coalition: Coalition, shape: tuple[int, ...])
     return (whole_joint[:, None, :] * mine).reshape(-1, whole_joint.shape[1])
 
 
-def _equations(seen: Sequence[np.ndarray], private: int, outputs: int) -> np.ndarray:
+def _equations(seen: Sequence[np.ndarray], private: int, outputs: int) -> tuple[np.ndarray, np.ndarray]:
     """P(s, z_A, y) - P(s | z_A) P(z_A, y) = 0 of coalitions as rows (E, X Z, Y) of W, from P(s, z_A, x z): a basis,
-    without the equations of one output, which the sums over y imply.
+    without the equations of one output, which the sums over y imply; and what a mechanism may miss each by, as the rows
+    are rounded, (E,).
     """
     masses = np.concatenate([joint.reshape(private, -1, joint.shape[1]) for joint in seen], axis=1)
     held, mass = masses.sum(axis=2), masses.sum(axis=0)
@@ -232,8 +234,9 @@ def _equations(seen: Sequence[np.ndarray], private: int, outputs: int) -> np.nda
     rows = np.where(abs(rows) > _ROUNDING * mass, rows, 0.0).reshape(-1, mass.shape[1])
     root = np.sqrt(mass.max(axis=0))
     _, sizes, basis = np.linalg.svd(rows / np.where(root > 0, root, 1.0), full_matrices=False)
-    basis = basis[sizes > _DEPENDENT * sizes.max(initial=0.0)] * root
-    return np.einsum("rx,yw->ryxw", basis, np.eye(outputs))[:, :-1].reshape(-1, len(root), outputs)
+    apart = sizes > _DEPENDENT * sizes.max(initial=0.0)
+    rows = np.einsum("rx,yw->ryxw", basis[apart] * root, np.eye(outputs))[:, :-1].reshape(-1, len(root), outputs)
+    return rows, np.repeat(_OFF / sizes[apart] * np.linalg.norm(root), outputs - 1)
 
 
 def _leakages(measure: AbstractMeanLeakage, prior: Arr, seen: Sequence[Arr], mechanism: Arr) -> list[Arr]:
@@ -298,7 +301,7 @@ class _Coalitions:
         silent = self.silent(safe)
         mechanisms = [trial for trial in mechanisms if not (silent & (self.excesses(trial) > _SILENT)).any()]
         equal = list(itertools.compress(self.seen, silent))
-        rows = _equations(equal, len(self.prior), self.cost.shape[1]) if equal else np.zeros(0)
+        rows, off = _equations(equal, len(self.prior), self.cost.shape[1]) if equal else (np.zeros(0), np.zeros(0))
         costs, rises = [], []
         outputs = self.nearest, self.farther
         priced_cost = self.cost if self.budget is None else 0.0 * self.cost  # of a budget the cost is no part
@@ -326,6 +329,7 @@ class _Coalitions:
             least, reached = float(minimum.lower_bound), float(minimum.value)
             better = np.isfinite(reached)
             proved = least - spent - _ROUNDING * (abs(spent) + abs(reached if better else least))
+            proved -= float(np.asarray(minimum.prices) @ np.tile(off, 2)) if len(rows) else 0.0
             if proved > bound:
                 bound, best = proved, prices
             if better:
