@@ -175,6 +175,24 @@ def test_a_coalition_that_may_learn_nothing(alone):
     assert information(JOINT, EARLIER, found.mechanism, coalition) <= most + 1e-12
 
 
+def test_no_bound_is_above_the_optimum_where_an_equation_is_next_to_rounding():
+    """P(s|x) depends on x by .1 along u and by 1e-9 along v, whose equation a table of float64 has to seven digits. Y
+    says nothing about S exactly where it says nothing about both: the bound was 1e-6 above this linear program.
+    """
+    rng, size = np.random.default_rng(0), 5
+    mass = rng.dirichlet(3 * np.ones(size))
+    u, v = (w - mass @ w for w in rng.normal(size=(2, size)))
+    given = np.array([0.3, 0.3, 0.4])[:, None] + np.outer([0.1, -0.1, 0.0], u) + 1e-9 * np.outer([0.05, 0.05, -0.1], v)
+    joint = given * mass
+    places = np.arange(float(size))
+    costs = abs(places[:, None] - places)
+    equal = np.vstack([*(np.kron(mass * w, np.eye(size)) for w in (u, v)), np.kron(np.eye(size), np.ones(size))])
+    right = np.repeat([0.0, 1.0], [2 * size, size])
+    least = linprog((mass[:, None] * costs).ravel(), A_eq=equal, b_eq=right).fun
+    found = jp.coalition_release(joint / joint.sum(), np.ones((size, 1)), costs, {(): 0.0}, max_rounds=1)
+    assert least - 1e-2 <= found.lower_bound <= least
+
+
 def test_a_limit_that_is_what_the_coalition_has_but_for_rounding():
     """X says nothing about S: both leakages are zero but for rounding, and the data themselves may be released."""
     joint = np.outer([0.4, 0.6], [0.27, 0.11, 0.62])
